@@ -41,7 +41,8 @@ class Walk:
         self.of_head = {name: record.of_head == k for k, name in enumerate(HEADS)}
         # That of the row of a table.
         self.multiplier = Signal(32)
-        # A pulse: the record has been done.
+        # The record is being done; a pulse: it has been done, or is for no other head.
+        self.runs = Signal()
         self.advance = Signal()
         # The program ends with this record; the rows of a matrix have been asked for.
         self.ends = Signal()
@@ -152,23 +153,33 @@ def matrix_flight(m, walker, walk: Walk) -> None:
     """Leave a matrix when its vectors have come, and let others begin that it has no part in.
 
     Its results are those of tokens from the one where it began on. A record of other tokens may
-    begin, if it reads no memory and gives nothing out.
+    begin, if it reads no memory and gives nothing out. Another vector of these tokens may be kept.
     """
     config, record, is_ = walker.config, walker.record, walk.is_
     given = is_given(config, record)
-    first, source = Signal.like(walk.token), Signal.like(walker.number_at)
+    # Those of the matrix.
+    first = Signal.like(walk.token, name="flight_token")
+    source = Signal.like(walker.number_at, name="flight_source")
+    target = Signal.like(record.target_place.place, name="flight_target")
+    keeps = is_["keep"] & (record.number_place.place != target)
     same = (walk.token >= first) & (walk.token < first + config.vectors)
     quiet = is_["keep"] | (is_["pass"] & ~walk.of_table & ~walk.words & ~given)
+    may = (quiet & ~same) | keeps
     leaves = is_["matrix"] & ~given
     leaves &= ~record.number_place.shared & ~record.target_place.shared
     m.d.comb += [
         walker.flight.eq(walk.flight),
         walker.leaves.eq(leaves & ~walk.ends),
-        walk.blocked.eq(walk.flight & ~is_["matrix"] & ~(quiet & ~same)),
+        walk.blocked.eq(walk.flight & ~is_["matrix"] & ~may),
         # What several matrices read is no result of one of them.
         walk.apart.eq(leaves & (~same | (walker.number_at == source))),
     ]
-    with m.If(walk.advance & is_["matrix"] & ~walker.matrix_done):
-        m.d.sync += [walk.flight.eq(1), first.eq(walk.token), source.eq(walker.number_at)]
+    with m.If(walk.runs & walk.advance & is_["matrix"] & ~walker.matrix_done):
+        m.d.sync += [
+            walk.flight.eq(1),
+            first.eq(walk.token),
+            source.eq(walker.number_at),
+            target.eq(record.target_place.place),
+        ]
     with m.Elif(walker.matrix_done):
         m.d.sync += walk.flight.eq(0)

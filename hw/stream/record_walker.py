@@ -246,11 +246,13 @@ class RecordWalker(wiring.Component):
                     m.d.comb += self.begins.eq(1)
                     m.d.sync += walk.asked.eq(0)
                     m.next = "RUN"
-            with m.State("RUN"), m.If(self.ended & ~(walk.flight & walk.ends)):
-                m.d.comb += walk.advance.eq(1)
-                m.next = "FETCH"
-                with m.If(self.done):
-                    m.next = "IDLE"
+            with m.State("RUN"):
+                m.d.comb += walk.runs.eq(1)
+                with m.If(self.ended & ~(walk.flight & walk.ends)):
+                    m.d.comb += walk.advance.eq(1)
+                    m.next = "FETCH"
+                    with m.If(self.done):
+                        m.next = "IDLE"
         if config.tune:
             self._rows_part(m, walk, heads + product)
 
