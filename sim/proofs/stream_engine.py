@@ -629,11 +629,11 @@ def begins(dut: RecordWalker) -> Module:
 def flights(dut: RecordWalker) -> Module:
     """See what is done while a matrix runs whose record has been left."""
     m, inside = free_inputs(dut)
-    names = (
+    ports = (
         "start", "header", "record", "ended", "idle", "failed", "count", "left", "matrix_done",
         "matrix_loading",
     )  # fmt: skip
-    for name in names:
+    for name in ports:
         port = Value.cast(getattr(dut, name))
         m.d.comb += port.eq(AnySeq(len(port)))
     record, vectors = dut.record, dut.config.vectors
