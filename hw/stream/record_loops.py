@@ -110,7 +110,8 @@ def record_loops(m, walker, walk: Walk) -> None:
     joined = Signal()
     start = Signal.like(walker.index)
     group = [Signal.like(each, name=f"group_{k}") for k, each in enumerate(places)]
-    group_ends = (joined | record.joined) & (after[0] >= group[0] + config.vectors)
+    joins = record.joined & ~last_record
+    group_ends = (joined | joins) & (after[0] >= group[0] + config.vectors)
 
     def begin_group(values):
         place(values)
@@ -133,7 +134,7 @@ def record_loops(m, walker, walk: Walk) -> None:
             with m.If(~tokens_end & ~group_ends):
                 m.d.sync += [walker.index.eq(first), again.eq(first)]
                 place(after)
-            with m.Elif(record.joined & ~last_record):
+            with m.Elif(joins):
                 m.d.sync += joined.eq(1)
                 with m.If(~joined):
                     m.d.sync += start.eq(first)
