@@ -15,6 +15,7 @@ from seedbed.spec.engine_records import (
     CONSTANTS,
     FACTORS,
     HEADER,
+    HEADS,
     KEPT_BEATS,
     KINDS,
     LENGTHS,
@@ -47,7 +48,7 @@ __all__ = ["EngineImage", "engine_image", "header_and_records"]
 _CODES = {
     "kind": KINDS, "operation": VECTOR_OPERATIONS, "activation": tuple(ACTIVATIONS),
     "constant_from": CONSTANTS, "length_from": LENGTHS, "numbers": NUMBERS, "factors": FACTORS,
-    "addends": ADDENDS, "target": TARGETS,
+    "addends": ADDENDS, "target": TARGETS, "of_head": HEADS,
 }  # fmt: skip
 
 
@@ -157,10 +158,14 @@ class _Writer:
     def _place(self, name: str, **more: int) -> dict:
         return {"place": self.places.of[name], **more}
 
-    def _spare(self, length: int) -> dict:
-        """Return a place for numbers of a pass, which no other operation reads."""
-        self.scratch = max(self.scratch, self._beats(length))
-        return {"place": 0, "shared": 1}
+    def _spare(self, length: int, after: int = 0) -> dict:
+        """Return a place for numbers of a pass, which no other operation reads.
+
+        ``after`` elements before it are another one.
+        """
+        place = self._beats(after)
+        self.scratch = max(self.scratch, place + self._beats(length))
+        return {"place": place, "shared": 1}
 
     # Records.
 
@@ -286,17 +291,18 @@ class _Writer:
                 last=0, operation="sum", constant=int(r), shift=int(unit.table_fraction + p),
                 **source,
             )  # fmt: skip
-        common = {"last": 0, "centred": op.centred, **source}
+        common = {"centred": op.centred, **source}
         epsilon = max(unit.least_epsilon, epsilon)
-        self._record(operation="square", constant=epsilon, **common)
-        spare = self._spare(size)
-        self._record(operation="normalise", target="store", target_place=spare, **common)
+        self._record(last=0, operation="square", constant=epsilon, **common)
+        # Only the gains, a body of their own, wait until a matrix has its rows from memory.
+        target = self._place(op.target)
+        self._record(operation="normalise", target="store", target_place=target, **common)
         gains = entries(np.ravel(of.weights), of.biases)
         biased = of.biases is not None
         self._record(
             operation="multiply", shift=self._shift(what, shift), add=biased, length=size,
-            number_place=spare, factors="words", addends="words" if biased else "none",
-            target="store", target_place=self._place(op.target), address=self.stored.put(gains),
+            number_place=target, factors="words", addends="words" if biased else "none",
+            target="store", target_place=target, address=self.stored.put(gains),
         )  # fmt: skip
 
     def _rotate(self, what: str, op: Rotate) -> None:
@@ -354,34 +360,38 @@ class _Writer:
             self._exchange(what, "restore", row)
         for k, (name, place) in enumerate(((op.key, cache), (op.value, values))):
             self._record(
-                kind="keep", last=k, repeat=op.shared, length=length, head=head, group=1,
-                number_place=self._place(name, by_head=1), cache=place,
+                kind="keep", last=k, rows=op.shared, length=length, head=head,
+                number_place=self._place(name), cache=place,
             )  # fmt: skip
         if self.config.external:
             self._exchange(what, "save", row)
         fraction = self._fraction(op.query) + self._fraction(op.key)
         multiplier, shift = self.config.unit.score_scale(length, fraction)
-        spare = self._spare(self.context)
+        scores, shares = self._spare(self.context), self._spare(self.context, self.context)
         common = {
+            "last": 0,
             "repeat": op.heads,
             "head": head,
             "group": op.heads // op.shared,
             "all": not op.causal,
         }
+        score = {
+            "operation": "score", "numbers": "scores", "factors": "shifts", "length_from": "seen",
+            "number_place": self._place(op.query, by_head=1), "cache": cache,
+            "constant": multiplier, "shift": self._shift(what, shift, self.config.unit.cache_width),
+            "target": "store", "target_place": scores,
+        }  # fmt: skip
+        # The next head's scores are computed while the shares of this one, and their sum, are on
+        # their way.
+        self._record(of_head="first", **score, **common)
         self._record(
-            last=0, operation="score", numbers="scores", factors="shifts", length_from="seen",
-            number_place=self._place(op.query, by_head=1), cache=cache, constant=multiplier,
-            shift=self._shift(what, shift, self.config.unit.cache_width), target="store",
-            target_place=spare, **common,
+            operation="power", length_from="seen", number_place=scores, target="store",
+            target_place=shares, **common,
         )  # fmt: skip
+        self._record(of_head="next", **score, **common)
         self._record(
-            last=0, operation="power", length_from="seen", number_place=spare, target="store",
-            target_place=spare, **common,
-        )  # fmt: skip
-        self._record(
-            operation="mix", numbers="mix", length=length, number_place=spare, cache=values,
-            target="store",
-            target_place=self._place(op.target, by_head=1), **common,
+            operation="mix", numbers="mix", length=length, number_place=shares, cache=values,
+            target="store", target_place=self._place(op.target, by_head=1), **common | {"last": 1},
         )  # fmt: skip
 
     def _exchange(self, what: str, kind: str, row: int) -> None:
@@ -499,6 +509,8 @@ def engine_image(
         raise ValueError("the program must begin with the row of each token")
     writer = _Writer(config, program, parameters, block, context)
     writer.write()
+    if config.ahead:
+        _join(writer.records)
     fraction = _kept_fraction(config, parameters)
     frames = block * writer.places.size
     sizes = {
@@ -542,6 +554,38 @@ def engine_image(
     return EngineImage(
         tuple(beats), tuple(writer.names), writer.saved, image - rows, writer.stored.trainable_at
     )
+
+
+def _join(records: list[dict]) -> None:
+    """Let passes of tokens run while a matrix that takes their results runs for others.
+
+    Passes that read no memory, and then matrices, follow for a group of tokens after another.
+    """
+    inside = KINDS.index("matrix"), KINDS.index("trellis")
+    memory = [NUMBERS.index(name) for name in ("words", "token", "position")]
+    before, body = "", []
+    for k, record in enumerate(records):
+        body.append(record)
+        if not record["last"]:
+            continue
+        kinds = {each["kind"] for each in body}
+        kind = ""
+        if not all(each["by_token"] and each["target"] == TARGETS.index("store") for each in body):
+            pass
+        elif kinds == {KINDS.index("pass")}:
+            by_words = FACTORS.index("words"), ADDENDS.index("words")
+            reads = any(
+                each["numbers"] in memory or each["factors"] == by_words[0]
+                or each["addends"] == by_words[1]
+                for each in body
+            )  # fmt: skip
+            kind = "" if reads else "pass"
+        elif kinds <= {*inside}:
+            kind = "matrix"
+        start = k - len(body)
+        if (before, kind) in (("pass", "pass"), ("pass", "matrix"), ("matrix", "matrix")):
+            records[start]["joined"] = 1
+        before, body = kind, []
 
 
 def _kept_fraction(config: StreamEngineConfig, parameters: Mapping[str, Integers]) -> int:

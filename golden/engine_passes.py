@@ -15,6 +15,7 @@ from seedbed.spec.engine_records import (
     CONSTANTS,
     FACTORS,
     HEADER,
+    HEADS,
     KEPT,
     KEPT_BEATS,
     KEPT_BITS,
@@ -36,7 +37,7 @@ __all__ = ["PassEngine"]
 _CODES = {
     "kind": KINDS, "operation": VECTOR_OPERATIONS, "activation": tuple(ACTIVATIONS),
     "constant_from": CONSTANTS, "length_from": LENGTHS, "numbers": NUMBERS, "factors": FACTORS,
-    "addends": ADDENDS, "target": TARGETS,
+    "addends": ADDENDS, "target": TARGETS, "of_head": HEADS,
 }  # fmt: skip
 
 
@@ -138,17 +139,33 @@ class PassEngine:
             return "tokens", []
         self.tokens = tokens
         self.found: list[np.ndarray] = []
-        first = 0
-        while first < len(self.records):
-            last = next(k for k in range(first, len(self.records)) if self.records[k]["last"])
-            body = self.records[first : last + 1]
-            for self.token in range(count if body[-1]["by_token"] else 1):
-                for self.head in range(body[-1]["repeat"]):
-                    for record in body:
-                        getattr(self, f"_{record['kind']}")(record)
-            first = last + 1
+        body: list[dict] = []
+        bodies: list[list[dict]] = []
+        for record in self.records:
+            body.append(record)
+            if not record["last"]:
+                continue
+            bodies.append(body)
+            body = []
+            if record["joined"]:
+                continue
+            size = self.config.vectors if len(bodies) > 1 else count
+            for start in range(0, count if bodies[0][-1]["by_token"] else 1, size):
+                for each in bodies:
+                    self._walk_body(each, range(start, min(start + size, count)))
+            bodies = []
         self.position += count
         return "ok", self.found
+
+    def _walk_body(self, body: list[dict], tokens: range) -> None:
+        """Run a body for each token and each head."""
+        for self.token in tokens if body[-1]["by_token"] else tokens[:1]:
+            for head in range(body[-1]["repeat"]):
+                for record in body:
+                    self.head = head + (record["of_head"] == "next")
+                    skipped = self.head >= record["repeat"] > head
+                    if not (skipped or (head and record["of_head"] == "first")):
+                        getattr(self, f"_{record['kind']}")(record)
 
     def tune(self, first: int, end: int, *, seed: int, delta: int) -> str:
         """Change the kept weights in the beats from ``first`` to the one before ``end``."""
@@ -276,13 +293,14 @@ class PassEngine:
     _trellis = _matrix
 
     def _keep(self, record: dict) -> None:
-        x = self._read(record, "number_place", record["length"])
-        kept, shift = self.unit.cached(x)
-        row = (self.position + self.token) * self.header["row"]
-        first = row + record["cache"] + self.head * record["head"]
-        places = slice(first, first + record["head"])
-        self.cache[places] = kept.reshape(-1, self.config.lanes)
-        self.shifts[places] = shift
+        head, heads = record["head"], record["rows"] or 1
+        numbers = self._read(record, "number_place", heads * head * self.config.lanes)
+        first = (self.position + self.token) * self.header["row"] + record["cache"]
+        for k, x in enumerate(numbers.reshape(heads, -1)):
+            kept, shift = self.unit.cached(x)
+            place = first + (self.head + k) * head
+            self.cache[place : place + head] = kept.reshape(-1, self.config.lanes)
+            self.shifts[place : place + head] = shift
 
     def _saved(self, record: dict) -> tuple[int, int]:
         """Return the beats in memory of a token's keys and values, and its words of the cache."""

@@ -34,7 +34,7 @@ class Mutant:
     name: str
     old: str
     new: str
-    part: type | None = None
+    part: Callable[..., Any] | None = None
 
     def apply(self, component: type[wiring.Component]) -> type[wiring.Component]:
         """Return the mutant; raise ``ValueError`` unless ``old`` is in the source once."""
@@ -53,7 +53,7 @@ class Mutant:
         return getattr(parent, component.__name__)
 
 
-def _load(part: type, source: str) -> ModuleType:
+def _load(part: Callable[..., Any], source: str) -> ModuleType:
     """Return the module of ``part`` with another source."""
     module = ModuleType(part.__module__)
     # For imports within a package, as Amaranth's have.

@@ -51,6 +51,9 @@ CONSTANTS = ("field", "position", "row")
 #: The length of a pass: that of the record, the tokens of the block, those that are attended to.
 LENGTHS = ("field", "tokens", "seen")
 
+#: Repetitions that a record is for: each, the first one only, or the one after this.
+HEADS = ("each", "first", "next")
+
 #: A place in the store, in beats: of the token's frame, or of the whole store with ``shared``;
 #: with ``by_head`` it is moved by ``head`` beats for each repetition.
 PLACE: dict[str, int] = {"place": 14, "shared": 1, "by_head": 1}
@@ -94,6 +97,10 @@ RECORD: dict[str, Any] = {
     # vector to a narrow one.
     "all": 1,
     "narrow": 1,
+    # For which repetitions the record is.
+    "of_head": 2,
+    # The next body follows for each group of tokens that share a pass over weights.
+    "joined": 1,
 }
 
 #: Of a matrix with a trellis code, the constant of its record is the beats of weights that are

@@ -17,7 +17,7 @@ from seedbed.spec.sparse_mac import (
 from seedbed.spec.trellis import Code, TrellisConfig
 from seedbed.spec.trellis_decompress import TrellisDecompressConfig
 
-__all__ = ["DECODES", "GEMV_STATUS", "GemvConfig"]
+__all__ = ["DECODES", "GEMV_STATUS", "AheadGemvConfig", "GemvConfig"]
 
 #: What weights are decoded from: blocks of seeds, 4-bit codes with a table per row, a path through
 #: a trellis per row, or integers.
@@ -262,6 +262,9 @@ class GemvConfig(SeedlmConfig):
         """Plain weights per beat."""
         return self.beat_bits // self.plain_width
 
+    #: Whether the vectors of a job can be taken while the one before runs.
+    ahead = False
+
     @property
     def group(self) -> int:
         """Activations of a vector per beat of vectors: a divisor of the weights per beat."""
@@ -290,3 +293,9 @@ class GemvConfig(SeedlmConfig):
         if rows == 1:
             return [self.table_beats + beats]
         return [beats + self.table_beats * (2 if r == 0 else r < rows - 1) for r in range(rows)]
+
+
+class AheadGemvConfig(GemvConfig):
+    """That of multipliers inside a core, which take the vectors of the next job ahead."""
+
+    ahead = True

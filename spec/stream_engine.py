@@ -6,7 +6,7 @@ from math import inf
 
 from seedbed.spec.checks import require_bool, require_choice, require_int, require_power
 from seedbed.spec.engine_records import KEPT_BITS
-from seedbed.spec.gemv import GemvConfig
+from seedbed.spec.gemv import AheadGemvConfig, GemvConfig
 from seedbed.spec.lfsr import LfsrConfig
 from seedbed.spec.trellis import TrellisConfig
 from seedbed.spec.vector_unit import ACTIVATIONS, VectorUnitConfig
@@ -411,11 +411,20 @@ class StreamEngineConfig:
     @property
     def gemv(self) -> GemvConfig:
         """The multipliers of matrices."""
-        return GemvConfig(
+        of = AheadGemvConfig if self.ahead else GemvConfig
+        return of(
             decode="plain", beat_bits=self.beat_bits, plain_width=self.weight_width,
             activation_width=self.unit.width, columns=self.columns, row_width=20,
             vectors=self.vectors,
         )  # fmt: skip
+
+    @property
+    def ahead(self) -> bool:
+        """Whether vectors are given to the multipliers while a matrix runs for those before.
+
+        Beside kept weights, and of one token, they would need more than they gain.
+        """
+        return self.vectors > 1 and not self.kept
 
     @property
     def ways(self) -> int:

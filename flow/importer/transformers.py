@@ -145,7 +145,8 @@ def encoder(tensors: Mapping[str, np.ndarray], model: Encoder) -> tuple[Program,
     layer = 0
     while f"encoder.layer.{layer}.attention.self.query.weight" in tensors:
         at = f"encoder.layer.{layer}"
-        for part in ("query", "key", "value"):
+        # Keys and values are kept while the matrix of the query runs.
+        for part in ("key", "value", "query"):
             name = made.take(f"{at}.attention.self.{part}", x, rows=size, biased=True)
             made.matrix(name, x, f"{part}.{layer}")
         made.operations += [

@@ -1,6 +1,6 @@
 """Memory of vectors of activations, written in small groups and read a beat at a time."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,7 +15,8 @@ class ActivationMemory(wiring.Component):
 
     A vector is stored for beats of ``lanes`` activations or, if ``plain``, of ``plain_lanes``. The
     lanes of the latter so need no multiplexer, but a memory that is as many times deeper. What is
-    not given of the last row is written as 0.
+    not given of the last row is written as 0. With ``ahead``, there are two such memories: one is
+    written while the other is read.
 
     Parameters
     ----------
@@ -26,6 +27,8 @@ class ActivationMemory(wiring.Component):
     -------
     start, columns, plain : In
         A pulse, and with it how many activations will come and which beats they are for.
+    reads, writes : In(1)
+        With ``ahead``, the half that is read, and that which is written.
     i : In(stream of struct)
         ``lanes`` (group x signed(activation_width); of several vectors, a group of each) and
         ``last``. Activations beyond the columns
@@ -36,7 +39,8 @@ class ActivationMemory(wiring.Component):
     last_row : Out
         The row that holds the last activation.
     row : In
-        Which row ``o`` shows in the next cycle. Nothing is read in a cycle that writes.
+        Which row ``o`` shows in the next cycle. Nothing is read in a cycle that writes the same
+        half.
     o : Out(array of vectors * lanes x signed(activation_width))
         The row, vector by vector.
     """
@@ -65,6 +69,7 @@ class ActivationMemory(wiring.Component):
                 "row": In(row),
                 "o": Out(data.ArrayLayout(shape, config.vectors * config.lanes)),
             }
+            | ({"reads": In(1), "writes": In(1)} if config.ahead else {})
         )
 
     def elaborate(self, platform):
@@ -112,16 +117,22 @@ class ActivationMemory(wiring.Component):
             m.d.sync += [loading.eq(self.start), padding.eq(0)]
         with m.Elif(fire & ends):
             m.d.sync += [loading.eq(0), padding.eq(1)]
+        written, read_row, keeps = at, self.row, write.any()
+        if config.ahead:
+            written, read_row = Cat(at, self.writes), Cat(self.row, self.reads)
+            keeps &= self.writes == self.reads
         for g, depth in enumerate(self._depths):
+            if config.ahead:
+                depth = 2 << len(row)
             m.submodules[f"bank_{g}"] = bank = memory.Memory(shape=shape, depth=depth, init=[])
             port, read = bank.write_port(), bank.read_port()
             m.d.comb += [
-                port.addr.eq(at),
+                port.addr.eq(written),
                 port.en.eq(write[g]),
                 port.data.eq(lanes),
-                read.addr.eq(self.row),
+                read.addr.eq(read_row),
                 # Never together with a write: what a memory shows then differs by family.
-                read.en.eq(~write.any()),
+                read.en.eq(~keeps),
             ]
             for j, value in enumerate(read.data):
                 vector, lane = divmod(j, config.group)

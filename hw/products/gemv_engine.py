@@ -41,7 +41,9 @@ def latency(config: GemvConfig) -> int:
 class _Job:
     """Signals of the job that runs, which its states, its counters and its data path share."""
 
-    def __init__(self, limit: int):
+    def __init__(self, limit: int, last_row: Signal):
+        # The last beat of a row.
+        self.last_beat = Signal.like(last_row)
         self.plain = Signal()
         self.status = Signal(3)
         # Decoded states: one of these is 1, or none while idle.
@@ -83,6 +85,11 @@ class GemvEngine(wiring.Component):
         As of :class:`~seedbed.hw.products.gemv.Gemv`, without the side path.
     refuse : In(1)
         The command at ``i`` is one of a wrong shape.
+    load, loading, free : In(1), Out(1), Out(1)
+        With ``ahead``: a pulse before the vectors of the next job, with the columns of its command;
+        they have not all come. The pulse may come while ``free``.
+    swap : In(1)
+        With ``ahead``: the vectors of the command at ``i`` have come after ``load``.
 
     Latency: ``latency`` cycles from a row's last beat to its result, ``plain_latency`` if plain.
     Throughput: a beat every cycle, rows of one beat too; a beat of the vector every cycle.
@@ -102,6 +109,8 @@ class GemvEngine(wiring.Component):
         }
         if config.trellis:
             members["i_scales"] = In(stream.Signature(scale_layout()))
+        if config.ahead:
+            members |= {"load": In(1), "swap": In(1), "loading": Out(1), "free": Out(1)}
         super().__init__(members)
 
     @property
@@ -126,7 +135,7 @@ class GemvEngine(wiring.Component):
         # One more than the credit: an aborted job needs an entry for its last result.
         results = replace(self.config.mac, results=self._limit + 1)
         m.submodules.mac = mac = mac_array.MacArray(results)
-        job = _Job(self._limit)
+        job = _Job(self._limit, memory.last_row)
         self._count(m, memory, decode, job)
         self._sequence(m, memory, job)
         m.d.comb += [
@@ -137,6 +146,8 @@ class GemvEngine(wiring.Component):
             memory.columns.eq(self.i.payload.columns),
             memory.plain.eq(job.plain),
         ]
+        if self.config.ahead:
+            self._load_ahead(m, memory, job)
         found = self._scaled(m, mac, job) if self.config.trellis else mac.o
         m.d.comb += [
             job.error_result.eq(job.draining & job.last_in_flight),
@@ -153,12 +164,37 @@ class GemvEngine(wiring.Component):
         self._multiply(m, memory, decode, mac, job)
         return m
 
+    def _load_ahead(self, m, memory, job):
+        """Take the vectors of the next job while one runs, into the other half of the memory."""
+        half = Signal()
+        with m.If(job.accepts & self.swap):
+            m.d.sync += half.eq(~half)
+        with m.If(self.load):
+            m.d.sync += self.loading.eq(1)
+        with m.Elif(memory.done | memory.fault):
+            m.d.sync += self.loading.eq(0)
+        m.d.comb += [
+            memory.reads.eq(half),
+            memory.writes.eq(half ^ self.loading),
+            memory.start.eq((job.accepts & ~self.swap) | self.load),
+            self.free.eq(~(job.loading | self.loading)),
+        ]
+        # That of the job that runs, while another one's vectors come.
+        with m.If(job.loading | (job.accepts & self.swap)):
+            m.d.sync += job.last_beat.eq(memory.last_row)
+        with m.If(self.loading):
+            m.d.comb += [
+                self.i_vector.ready.eq(memory.i.ready),
+                memory.i.valid.eq(self.i_vector.valid),
+            ]
+
     def _count(self, m, memory, decode, job):
         """Count the rows of a job, the beats of a row, and the rows without a result."""
         config, command, weights = self.config, self.i.payload, self.i_weights.payload
         rows = Signal(config.row_width)
         beat = Signal.like(memory.last_row)
         row_end, room = job.row_end, Signal()
+        last_beat = job.last_beat if config.ahead else memory.last_row
         ready = decode.ready
         if config.trellis:
             # The last beat of a row is accepted together with its scale.
@@ -167,7 +203,7 @@ class GemvEngine(wiring.Component):
             room.eq((job.in_flight != self._limit) & ready),
             self.i_weights.ready.eq(job.discard | (job.running & room)),
             job.fire.eq(job.running & self.i_weights.valid & self.i_weights.ready),
-            row_end.eq((beat == memory.last_row) & ~job.table),
+            row_end.eq((beat == last_beat) & ~job.table),
             job.row_error.eq(job.fire & (weights.last != row_end)),
             job.row_accepted.eq(job.aborting | (job.fire & (weights.last | row_end) & ~job.table)),
             job.last_row.eq(job.row_accepted & (rows == 1)),
@@ -245,6 +281,9 @@ class GemvEngine(wiring.Component):
                         m.next = "ABORT"
                     with m.Elif(job.accepts):
                         m.next = "LOAD"
+                        if config.ahead:
+                            with m.If(self.swap):
+                                m.next = "RUN"
             with m.State("LOAD"):
                 m.d.comb += [job.loading.eq(1), self.i.ready.eq(command.clear)]
                 with m.If(memory.done):

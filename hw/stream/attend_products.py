@@ -51,6 +51,8 @@ class AttendProducts(wiring.Component):
         cache; beats from a token to the next one there.
     unwritten : In
         Beats of the store that are not read yet.
+    waits : In(1)
+        The store's port is another part's.
     read, address, data : Out, Out, In
         The store's port; data comes a cycle after its address.
     write, write_at, kept : In
@@ -87,6 +89,7 @@ class AttendProducts(wiring.Component):
                 "cache_at": In(cache),
                 "row": In(cache),
                 "unwritten": In(unwritten_layout()),
+                "waits": In(1),
                 "read": Out(1),
                 "address": Out(range(config.store)),
                 "data": In(element_layout(config)),
@@ -122,7 +125,7 @@ class AttendProducts(wiring.Component):
         m.d.comb += [
             first.eq(Mux(self.mix, token == 0, word == 0)),
             last.eq(Mux(self.mix, last_token, last_word)),
-            there.eq(~is_unwritten(self.unwritten, self.address)),
+            there.eq(~is_unwritten(self.unwritten, self.address) & ~self.waits),
             issue.eq(running & (sums.room | ~begins) & (there | ~self.mix)),
             self.read.eq(loading | issue),
             sums.comes.eq(issue),

@@ -39,6 +39,13 @@ class MatrixUnit(wiring.Component):
         Beats of kept weights before the rows, where the core has any.
     fractional : In(1)
         Kept weights have fraction bits, where the core can tune them.
+    load : Out(1)
+        A pulse: vectors are to come, those of this ``start`` or, with ``ahead``, of the next one.
+    follows : In(1)
+        With ``ahead``: ``columns`` are those of the next ``start``.
+    loaded, loading : Out(1)
+        With ``ahead``: the vectors of this ``start`` have come, from where on what is given with it
+        may change; those of the next one come.
     shifts : In
         What the vector of each token was shifted by.
     values, valid, pop : In, In, Out
@@ -66,6 +73,7 @@ class MatrixUnit(wiring.Component):
             {name: output[name] for name in names}
             | {
                 "start": In(1),
+                "load": Out(1),
                 "columns": In(RECORD["length"]),
                 "row_beats": In(RECORD["length"]),
                 "target_at": In(PLACE["place"]),
@@ -77,6 +85,7 @@ class MatrixUnit(wiring.Component):
             | ({"trellis": In(1)} if config.trellis else {})
             | ({"kept": In(range(config.kept_beats + 1))} if config.kept else {})
             | ({"fractional": In(1)} if config.tune else {})
+            | ({"follows": In(1), "loaded": Out(1), "loading": Out(1)} if config.ahead else {})
         )
 
     @property
@@ -88,7 +97,6 @@ class MatrixUnit(wiring.Component):
         m = Module()
         if self.config.trellis:
             m.submodules.products = engine = RowProducts(self.config)
-            m.d.comb += engine.trellis.eq(self.trellis)
         else:
             m.submodules.engine = engine = GemvEngine(self.config.gemv)
         m.submodules.output = output = RowOutput(self.config)
@@ -103,8 +111,12 @@ class MatrixUnit(wiring.Component):
             output.data.eq(self.data),
             self.done.eq(output.done & ~self.start),
         ]
-        for name in ("stride", "tokens", "rows", "shift", "add", "wide", "shifts", "given"):
-            m.d.comb += getattr(output, name).eq(getattr(self, name))
+        held = {name: self._held(m, name) for name in ("tokens", "shift", "add", "wide", "given")}
+        for name, value in {**held, "stride": self.stride, "rows": self.rows}.items():
+            m.d.comb += getattr(output, name).eq(value)
+        trellis = self._held(m, "trellis") if self.config.trellis else 0
+        if self.config.trellis:
+            m.d.comb += engine.trellis.eq(trellis)
         for name in ("read", "address", "write", "write_at", "mask", "results"):
             m.d.comb += getattr(self, name).eq(getattr(output, name))
         with m.If(self.start):
@@ -112,13 +124,17 @@ class MatrixUnit(wiring.Component):
         with m.Elif(engine.i.ready):
             m.d.sync += begun.eq(0)
         wiring.connect(m, output.o, wiring.flipped(self.o))
-        self._vectors(m, engine)
+        last = self._vectors(m, engine)
+        if self.config.ahead:
+            self._ahead(m, engine, output, begun, last)
+        else:
+            m.d.comb += [self.load.eq(self.start), output.shifts.eq(self.shifts)]
         if self.config.kept:
             sums, constants, keeping = self._kept(m, engine, output)
         else:
             sums, constants, keeping = output.i, output.i_constants, 0
         wiring.connect(m, engine.o, sums)
-        self._weights(m, engine, fifo, keeping)
+        self._weights(m, engine, fifo, keeping, trellis)
         self._constants(m, fifo, constants)
         return m
 
@@ -151,8 +167,46 @@ class MatrixUnit(wiring.Component):
         wiring.connect(m, kept.o_constants, output.i_constants)
         return kept.i, kept.i_constants, left != 0
 
-    def _vectors(self, m, engine) -> None:
-        """Collect a group of each vector, and give it to the multipliers."""
+    def _held(self, m, name: str) -> Value:
+        """Return an input, as it was with ``start`` where it changes while the matrix runs."""
+        given = getattr(self, name)
+        if not self.config.ahead:
+            return given
+        held = Signal.like(given, name=f"held_{name}")
+        with m.If(self.start):
+            m.d.sync += held.eq(given)
+        return held
+
+    def _ahead(self, m, engine, output, begun, last) -> None:
+        """Give the vectors of the next start to the multipliers while they run."""
+        # Those of the next start come or have come; those of this one had come before it.
+        ahead, swap, later, loaded = (
+            Signal(name=name) for name in ("ahead", "swap", "later", "all_loaded")
+        )
+        m.d.comb += [
+            later.eq(self.follows & self.loaded & engine.free & ~ahead),
+            self.load.eq(later | (self.start & ~ahead)),
+            self.loaded.eq(loaded & ~begun),
+            self.loading.eq(later | engine.loading),
+            engine.load.eq(later),
+            engine.swap.eq(swap),
+        ]
+        with m.If(self.start):
+            m.d.sync += [swap.eq(ahead), ahead.eq(0), loaded.eq(ahead)]
+        with m.Else():
+            with m.If(later):
+                m.d.sync += ahead.eq(1)
+            with m.If(last & ~loaded):
+                m.d.sync += loaded.eq(1)
+        # The shifts of vectors that come later are not those of these rows.
+        with m.If(self.start | ~loaded):
+            m.d.sync += output.shifts.eq(self.shifts)
+
+    def _vectors(self, m, engine) -> Signal:
+        """Collect a group of each vector, and give it to the multipliers.
+
+        Return whether the last one is taken.
+        """
         config = self.config
         lane_bits = values_layout(config).size
         beats = self.runs * config.vectors
@@ -178,14 +232,16 @@ class MatrixUnit(wiring.Component):
             m.d.sync += count.eq(0)
         with m.If(to.valid & to.ready):
             m.d.sync += left.eq(left - group)
-        with m.If(self.start):
+        with m.If(self.load):
             m.d.sync += left.eq(self.columns)
+        return to.valid & to.ready & to.payload.last
 
-    def _weights(self, m, engine, fifo, keeping) -> None:
+    def _weights(self, m, engine, fifo, keeping, trellis) -> None:
         """Tell beats of constants from beats of weights; ``keeping``: of weights that are kept."""
         config = self.config
         # Rows until the next beat of constants, and beats of this row.
         rows = Signal(range(config.entries + 1))
+        row_beats = self._held(m, "row_beats")
         beat = Signal.like(self.row_beats)
         head = Signal()
         fire = Signal()
@@ -198,7 +254,7 @@ class MatrixUnit(wiring.Component):
             fifo.w_en.eq(valid & head),
             to.valid.eq(valid & ~head),
             to.payload.data.eq(self.i.payload),
-            to.payload.last.eq(beat + 1 == self.row_beats),
+            to.payload.last.eq(beat + 1 == row_beats),
             self.i.ready.eq(Mux(head, fifo.w_rdy, to.ready) | keeping),
             fire.eq(valid & self.i.ready),
         ]
@@ -207,7 +263,7 @@ class MatrixUnit(wiring.Component):
                 m.d.sync += rows.eq(config.entries)
                 if config.trellis:
                     # Rows that are read together count as one.
-                    with m.If(self.trellis):
+                    with m.If(trellis):
                         m.d.sync += rows.eq(config.entries // config.ways)
             with m.Elif(to.payload.last):
                 m.d.sync += [rows.eq(rows - 1), beat.eq(0)]

@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -12,7 +12,7 @@ from seedbed.hw.parts.delay_line import delay_line, delayed
 from seedbed.hw.parts.fixed_requantize import saturate
 from seedbed.hw.stream.stream_layouts import SHIFT_BITS, element_layout, values_layout
 from seedbed.spec import StreamEngineConfig
-from seedbed.spec.engine_records import PLACE
+from seedbed.spec.engine_records import PLACE, RECORD
 from seedbed.spec.fixed import Fixed
 
 __all__ = ["NarrowReader"]
@@ -25,7 +25,8 @@ class NarrowReader(wiring.Component):
     """Gives ``round(x / 2^s)`` of vectors x, saturated, with the least s that each one needs.
 
     The first pass over a vector is an OR of ``x XOR sign``. Then the vectors are read again,
-    interleaved: ``run`` beats of each of them, up to the last.
+    interleaved: ``run`` beats of each of them, up to the last. This is done for ``vectors`` of
+    them, and then for those that are left.
 
     Parameters
     ----------
@@ -38,10 +39,13 @@ class NarrowReader(wiring.Component):
         A pulse, and with it what follows, which is steady to the end:
     at, stride, length : In
         The place of the first vector, the beats to the next one, the elements of each.
-    one : In(1)
-        There is one vector, and not one for each of ``vectors``.
+    count : In
+        Vectors. Where there are more than ``vectors``, they follow each other without a gap, and
+        ``run`` is all of a vector.
     run : In
         Beats of a vector before those of the next one. What is beyond the length is 0.
+    waits : In(1)
+        The store's port is another part's.
     small : In(1)
         Numbers have 8 bits, not 16.
     exact : In(1)
@@ -65,8 +69,9 @@ class NarrowReader(wiring.Component):
                 "at": In(PLACE["place"]),
                 "stride": In(PLACE["place"]),
                 "length": In(config.unit.length_bits),
-                "one": In(1),
+                "count": In(RECORD["repeat"]),
                 "run": In(beats),
+                "waits": In(1),
                 "small": In(1),
                 "exact": In(1),
                 "read": Out(1),
@@ -102,28 +107,33 @@ class NarrowReader(wiring.Component):
             self.read.eq(issue),
             self.address.eq(place),
         ]
-        last_vector = self.one | (vector == config.vectors - 1)
+        # Where the first of these vectors is, and how many there are from there on.
+        origin = Signal.like(self.at)
+        rest = Signal.like(self.count)
+        last_vector = (vector + 1 == rest) | (vector == config.vectors - 1)
         ended = Signal()
         m.d.comb += ended.eq(element + lanes >= self.length)
         settled = self._search(m, issue & searching, vector, left, self.start, ended)
 
-        def restart():
+        def restart(at):
             m.d.sync += [
-                vector.eq(0), beat.eq(0), run.eq(0), place.eq(self.at), base.eq(self.at),
+                vector.eq(0), beat.eq(0), run.eq(0), place.eq(at), base.eq(at), origin.eq(at),
             ]  # fmt: skip
 
         with m.FSM():
             with m.State("IDLE"):
-                restart()
+                restart(self.at)
+                m.d.sync += rest.eq(self.count)
                 m.d.comb += self.done.eq(~self.start & ~self.valid & room[1])
                 with m.If(self.start):
                     m.next = "SEARCH"
                     with m.If(self.exact):
                         m.next = "READ"
             with m.State("SEARCH"):
-                m.d.comb += [searching.eq(1), issue.eq(1)]
-                m.d.sync += [beat.eq(beat + 1), place.eq(place + 1)]
-                with m.If(ended):
+                m.d.comb += [searching.eq(1), issue.eq(~self.waits)]
+                with m.If(issue):
+                    m.d.sync += [beat.eq(beat + 1), place.eq(place + 1)]
+                with m.If(issue & ended):
                     m.d.sync += [
                         beat.eq(0), place.eq(base + self.stride), base.eq(base + self.stride),
                         vector.eq(vector + 1),
@@ -131,16 +141,25 @@ class NarrowReader(wiring.Component):
                     with m.If(last_vector):
                         m.next = "SETTLE"
             with m.State("SETTLE"):
-                restart()
+                restart(origin)
                 with m.If(settled):
                     m.next = "READ"
             with m.State("READ"):
-                m.d.comb += [reading.eq(1), issue.eq(room[0])]
-                self._walk(m, issue, vector, beat, run, place, base, last_vector)
+                m.d.comb += [reading.eq(1), issue.eq(room[0] & ~self.waits)]
+                ends = self._walk(m, issue, vector, beat, run, place, base, last_vector)
+                with m.If(ends):
+                    m.next = "IDLE"
+                    m.d.sync += rest.eq(rest - config.vectors)
+                    with m.If(rest > config.vectors):
+                        restart(place + 1)
+                        m.next = "SEARCH"
         return m
 
-    def _walk(self, m, issue, vector, beat, run, place, base, last_vector) -> None:
-        """Go to the next beat: of this run, of the next vector, or of the next run of the first."""
+    def _walk(self, m, issue, vector, beat, run, place, base, last_vector) -> Value:
+        """Go to the next beat: of this run, of the next vector, or of the next run of the first.
+
+        Return whether there is none.
+        """
         lanes = self.config.lanes
         run_ends = run + 1 == self.run
         all_read = (beat + 1) * lanes >= self.length
@@ -152,13 +171,12 @@ class NarrowReader(wiring.Component):
                     m.d.sync += [
                         vector.eq(0), place.eq(base + self.run), base.eq(base + self.run),
                     ]  # fmt: skip
-                    with m.If(all_read):
-                        m.next = "IDLE"
                 with m.Else():
                     m.d.sync += [
                         vector.eq(vector + 1), beat.eq(beat - run),
                         place.eq(place - run + self.stride),
                     ]  # fmt: skip
+        return issue & run_ends & last_vector & all_read
 
     def _search(self, m, comes, vector, left, start, ended) -> Signal:
         """Find the shift of each vector; return whether all of them are there."""

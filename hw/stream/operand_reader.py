@@ -33,6 +33,8 @@ class OperandReader(wiring.Component):
         For each of ``OPERANDS``: whether it is read, and from where; with ``start``.
     unwritten : In
         Beats of the store that are not read yet.
+    waits : In(1)
+        The store's port is another part's.
     wrap : In
         After so many beats, factors are read again from the first one.
     read, address, data : Out, Out, In
@@ -51,6 +53,7 @@ class OperandReader(wiring.Component):
             "beats": In(config.unit.length_bits),
             "wrap": In(config.unit.length_bits),
             "unwritten": In(unwritten_layout()),
+            "waits": In(1),
             "read": Out(1),
             "address": Out(address),
             "data": In(beat),
@@ -99,7 +102,10 @@ class OperandReader(wiring.Component):
         m.submodules[f"{name}_fifo"] = fifo
         m.d.comb += [
             eligible.eq(
-                (left != 0) & (fifo.level + comes < DEPTH) & ~is_unwritten(self.unwritten, place)
+                (left != 0)
+                & (fifo.level + comes < DEPTH)
+                & ~is_unwritten(self.unwritten, place)
+                & ~self.waits
             ),
             valid.eq(~on | fifo.r_rdy),
             fifo.w_data.eq(self.data),

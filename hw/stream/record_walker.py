@@ -1,65 +1,29 @@
 """Walks the records of a program for a block of tokens."""
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.stream.burst_reader import BEATS_BITS
+from seedbed.hw.stream.record_loops import Walk, matrix_flight, record_loops
 from seedbed.hw.stream.row_output import constants_layout
 from seedbed.hw.stream.stream_layouts import (
     POSITION_BITS,
     TOKEN_BITS,
     header_layout,
     is_given,
-    record_kinds,
     record_layout,
 )
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import (
-    ADDENDS,
     CONSTANTS,
-    FACTORS,
     KEPT_BEATS,
     LENGTHS,
-    NUMBERS,
     PLACE,
     RECORD,
 )
 
 __all__ = ["RecordWalker"]
-
-
-class _Walk:
-    """Signals of the record that is done, which the methods of the walker share."""
-
-    def __init__(self, config: StreamEngineConfig, record):
-        self.is_ = record_kinds(config, record)
-        # Keys and values are saved or restored.
-        self.exchanges = self.is_["save"] | self.is_["restore"] if config.external else Const(0)
-        self.numbers = {name: record.numbers == k for k, name in enumerate(NUMBERS)}
-        # Whether a row of a table is read, or words.
-        self.of_table = self.is_["pass"] & (self.numbers["token"] | self.numbers["position"])
-        by_words = (record.factors == FACTORS.index("words")) | (
-            record.addends == ADDENDS.index("words")
-        )
-        self.words = self.is_["pass"] & (self.numbers["words"] | by_words)
-        # Rows of a matrix; those that are read together count as one.
-        self.rows = record.rows
-        if config.trellis:
-            together = record.rows + (config.ways - 1) >> config.ways.bit_length() - 1
-            self.rows = Mux(self.is_["trellis"], together, record.rows)
-        # The token in its block, the repetition, and what they add to places.
-        self.token = Signal(range(config.block + 4))
-        self.head = Signal(RECORD["repeat"])
-        self.frame = Signal(PLACE["place"])
-        self.head_offset = Signal(PLACE["place"])
-        self.cache_offset = Signal(RECORD["cache"])
-        # That of the row of a table.
-        self.multiplier = Signal(32)
-        # A pulse: the record has been done.
-        self.advance = Signal()
-        # Kept weights have been asked for, and the rows of their matrix have not.
-        self.rows_left = Signal()
 
 
 class RecordWalker(wiring.Component):
@@ -98,12 +62,20 @@ class RecordWalker(wiring.Component):
     kept : Out
         Beats of the kept weights of a matrix.
     left : In
-        With ``tune``, beats of the part that have not come: kept weights are a part of their own.
+        With ``tune`` or ``ahead``, beats of the part that have not come: kept weights are a part of
+        their own, and the rows of a matrix are asked for while another one ends.
+    leaves, flight, follows, asked : Out
+        With ``ahead``: this matrix may be left when its vectors have come; one has been left and
+        runs; this record's vectors may be read meanwhile; its rows have been asked for.
+    matrix_done, matrix_loading : In(1)
+        With ``ahead``: as of :class:`~seedbed.hw.stream.matrix_unit.MatrixUnit`.
     """
 
     def __init__(self, config: StreamEngineConfig):
         self.config = config
         place = PLACE["place"]
+        ahead = {name: Out(1) for name in ("leaves", "flight", "follows", "asked")}
+        ahead |= {name: In(1) for name in ("matrix_done", "matrix_loading")}
         super().__init__(
             {
                 "start": In(1),
@@ -137,12 +109,13 @@ class RecordWalker(wiring.Component):
                 "row_beats": Out(RECORD["length"]),
                 "kept": Out(range(config.kept_beats + 1)),
             }
-            | ({"left": In(BEATS_BITS)} if config.tune else {})
+            | ({"left": In(BEATS_BITS)} if config.tune or config.ahead else {})
+            | (ahead if config.ahead else {})
         )
 
     def elaborate(self, platform):
         m = Module()
-        walk = _Walk(self.config, self.record)
+        walk = Walk(self.config, self.record)
         self._places(m, walk)
         self._lengths(m, walk)
         m.d.comb += [self.in_block.eq(walk.token), self.constant.eq(self.record.constant)]
@@ -151,17 +124,24 @@ class RecordWalker(wiring.Component):
             with m.If(self.record.constant_from == CONSTANTS.index(name)):
                 m.d.comb += self.constant.eq(value)
         self._memory(m, walk)
-        self._loops(m, walk)
+        record_loops(m, self, walk)
+        if self.config.ahead:
+            matrix_flight(m, self, walk)
+            m.d.comb += self.asked.eq(walk.asked)
         return m
 
     def _places(self, m, walk) -> None:
         """Find the places of a record for this token and this head."""
         record = self.record
+        of_next = walk.of_head["next"]
+        head_offset = Mux(of_next, walk.next_head_offset, walk.head_offset)
         for name in ("number", "factor", "addend", "target"):
             place = record[f"{name}_place"]
-            moved = Mux(place.shared, 0, walk.frame) + Mux(place.by_head, walk.head_offset, 0)
+            moved = Mux(place.shared, 0, walk.frame) + Mux(place.by_head, head_offset, 0)
             m.d.sync += getattr(self, f"{name}_at").eq(place.place + moved)
-        m.d.sync += self.cache_at.eq(record.cache + walk.cache_offset)
+        m.d.sync += self.cache_at.eq(
+            record.cache + Mux(of_next, walk.next_cache_offset, walk.cache_offset)
+        )
 
     def _lengths(self, m, walk) -> None:
         """Find the lengths of a record for this token, a cycle later."""
@@ -226,12 +206,26 @@ class RecordWalker(wiring.Component):
                     m.next = "BEGIN"
                     with m.If(walk.words):
                         m.next = "ASK"
+                # The last head has no next one.
+                with m.If(walk.of_head["next"] & walk.heads_end & ~(walk.flight & walk.ends)):
+                    m.d.comb += walk.advance.eq(1)
+                    m.next = "FETCH"
+                    with m.If(self.done):
+                        m.next = "IDLE"
+                # The record has to do with a matrix that runs.
+                with m.If(walk.blocked):
+                    m.d.comb += walk.advance.eq(0)
+                    m.next = "PLACE"
             with m.State("MULTIPLY"):
                 m.next = "ASK"
             with m.State("ASK"):
                 m.next = "BEGIN"
                 with m.If(walk.is_["matrix"]):
-                    m.d.comb += [self.read.eq(1), self.read_beats.eq(heads + product + self.kept)]
+                    if not config.ahead:
+                        m.d.comb += [
+                            self.read.eq(1),
+                            self.read_beats.eq(heads + product + self.kept),
+                        ]
                     if config.tune:
                         self._kept_part(m, walk)
                 with m.Elif(walk.of_table):
@@ -246,16 +240,33 @@ class RecordWalker(wiring.Component):
                     m.d.comb += self.read.eq(1)
                     m.d.comb += self.read_beats.eq(self.length + (config.entries - 1) >> bits)
             self._row(m, walk, row[:bits], factor, product, address)
-            with m.State("BEGIN"), m.If(self.idle | walk.is_["pass"]):
-                m.d.comb += self.begins.eq(1)
-                m.next = "RUN"
-            with m.State("RUN"), m.If(self.ended):
-                m.d.comb += walk.advance.eq(1)
-                m.next = "FETCH"
-                with m.If(self.done):
-                    m.next = "IDLE"
+            with m.State("BEGIN"):
+                may = self._ahead(m, walk, heads + product) if config.ahead else 1
+                with m.If((self.idle | walk.is_["pass"]) & may):
+                    m.d.comb += self.begins.eq(1)
+                    m.d.sync += walk.asked.eq(0)
+                    m.next = "RUN"
+            with m.State("RUN"):
+                m.d.comb += walk.runs.eq(1)
+                with m.If(self.ended & ~(walk.flight & walk.ends)):
+                    m.d.comb += walk.advance.eq(1)
+                    m.next = "FETCH"
+                    with m.If(self.done):
+                        m.next = "IDLE"
         if config.tune:
             self._rows_part(m, walk, heads + product)
+
+    def _ahead(self, m, walk, beats) -> Value:
+        """Ask for the rows of a matrix when those of one that runs have come.
+
+        Return whether this record may begin.
+        """
+        is_matrix = walk.is_["matrix"]
+        m.d.comb += self.follows.eq(walk.flight & walk.apart & self.idle)
+        with m.If(is_matrix & ~walk.asked & (self.left == 0)):
+            m.d.comb += [self.read.eq(1), self.read_beats.eq(beats)]
+            m.d.sync += walk.asked.eq(1)
+        return ~is_matrix | (walk.asked & ~walk.flight & ~self.matrix_loading)
 
     def _kept_part(self, m, walk) -> None:
         """Ask for kept weights alone where they are not before the rows of their matrix."""
@@ -286,62 +297,3 @@ class RecordWalker(wiring.Component):
         with m.State("WEIGHTS"):
             m.d.comb += [self.read.eq(1), self.read_beats.eq(self.row_beats)]
             m.next = "BEGIN"
-
-    def _loops(self, m, walk) -> None:
-        """Go to the next record: of this body, of the next head or token, or of the next body."""
-        config, record = self.config, self.record
-        first = Signal.like(self.index)
-        shared = Signal(RECORD["group"])
-        last_record = self.index + 1 == self.header.records
-        body_ends = record.last | last_record
-        # Results of a matrix that go out do so token by token.
-        together = walk.is_["matrix"] & ~is_given(config, record)
-        step = Mux(together, config.vectors, 1)
-        heads_end = walk.head + 1 >= record.repeat
-        tokens_end = ~record.by_token | (walk.token + step >= self.count)
-        m.d.comb += self.done.eq(
-            walk.advance & ((body_ends & heads_end & tokens_end & last_record) | self.failed)
-        )
-
-        def next_head():
-            ends = shared + 1 >= record.group
-            m.d.sync += [
-                self.index.eq(first),
-                walk.head.eq(walk.head + 1),
-                walk.head_offset.eq(walk.head_offset + record.head),
-                shared.eq(Mux(ends, 0, shared + 1)),
-                walk.cache_offset.eq(walk.cache_offset + Mux(ends, record.head, 0)),
-            ]
-
-        def first_head():
-            counters = walk.head, walk.head_offset, walk.cache_offset, shared
-            m.d.sync += [each.eq(0) for each in counters]
-
-        def next_token():
-            several = self.header.frame << config.vectors.bit_length() - 1
-            m.d.sync += [
-                self.index.eq(first),
-                walk.token.eq(walk.token + step),
-                walk.frame.eq(walk.frame + Mux(together, several, self.header.frame)),
-                self.keep_at.eq(self.keep_at + self.header.row),
-            ]
-
-        def first_token():
-            m.d.sync += [walk.token.eq(0), walk.frame.eq(0), self.keep_at.eq(self.row)]
-
-        with m.If(self.start):
-            m.d.sync += [self.index.eq(0), first.eq(0)]
-            first_head()
-            first_token()
-        with m.Elif(walk.advance):
-            with m.If(~body_ends):
-                m.d.sync += self.index.eq(self.index + 1)
-            with m.Elif(~heads_end):
-                next_head()
-            with m.Else():
-                first_head()
-                with m.If(~tokens_end):
-                    next_token()
-                with m.Else():
-                    first_token()
-                    m.d.sync += [self.index.eq(self.index + 1), first.eq(self.index + 1)]

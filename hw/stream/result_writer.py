@@ -31,6 +31,8 @@ class ResultWriter(wiring.Component):
         their beats.
     i : In(stream)
         The results.
+    waits : In(1)
+        The store's port is another part's.
     write, write_at, values : Out
         The store's port.
     o : Out(stream)
@@ -51,6 +53,7 @@ class ResultWriter(wiring.Component):
                 "at": In(PLACE["place"]),
                 "beats": In(config.unit.length_bits),
                 "i": In(results),
+                "waits": In(1),
                 "write": Out(1),
                 "write_at": Out(range(config.store)),
                 "values": Out(element_layout(config)),
@@ -72,10 +75,10 @@ class ResultWriter(wiring.Component):
         end = Signal(len(place) + 1)
         ended = Signal()
         m.d.comb += [
-            given.ready.eq(~out | self.o.ready),
+            given.ready.eq((~out | self.o.ready) & ~(stores & self.waits)),
             self.o.valid.eq(given.valid & out),
             Value.cast(self.o.payload).eq(Value.cast(given.payload)),
-            self.write.eq(given.valid & stores),
+            self.write.eq(given.valid & stores & ~self.waits),
             self.write_at.eq(place),
             self.values.eq(given.payload.values),
             ended.eq(given.valid & given.ready & given.payload.last),

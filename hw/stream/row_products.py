@@ -11,6 +11,9 @@ from seedbed.spec import StreamEngineConfig, TrellisDecompressConfig
 
 __all__ = ["RowProducts", "WaySums"]
 
+#: Ports of the multipliers for vectors that are taken ahead.
+AHEAD = {"load": In, "swap": In, "loading": Out, "free": Out}
+
 
 class WaySums(wiring.Component):
     """Gives the sums of ways in turn, one for each row of a matrix, and discards all others.
@@ -85,6 +88,8 @@ class RowProducts(wiring.Component):
     i, i_vector, i_weights : In(stream of struct)
         As of :class:`~seedbed.hw.products.gemv_engine.GemvEngine`. The rows of a command are those
         of the matrix; ``last`` is that of a row, or of rows that are read together.
+    load, loading, free, swap : In(1), Out(1), Out(1), In(1)
+        As there, with ``ahead``.
     o : Out(stream of struct)
         Sums of a row, in the order of rows; the other fields are those of the way.
 
@@ -105,6 +110,7 @@ class RowProducts(wiring.Component):
                 "i_weights": In(stream.Signature(weights_layout(gemv))),
                 "o": Out(stream.Signature(sums_layout(gemv))),
             }
+            | ({n: of(1) for n, of in AHEAD.items()} if gemv.ahead else {})
         )
 
     def elaborate(self, platform):
@@ -132,6 +138,16 @@ class RowProducts(wiring.Component):
                 engine.i_vector.valid.eq(self.i_vector.valid & used),
                 engine.i_vector.payload.eq(self.i_vector.payload),
             ]
+            if config.ahead:
+                # What runs can have one way, and what comes next all of them.
+                m.d.comb += [
+                    engine.i_vector.valid.eq(self.i_vector.valid),
+                    engine.load.eq(self.load),
+                    engine.swap.eq(self.swap),
+                ]
+        if config.ahead:
+            free = Cat(engine.free for engine in engines).all()
+            m.d.comb += [self.loading.eq(engines[0].loading), self.free.eq(free)]
         self._weights(m, engines)
         m.submodules.sums = sums = WaySums(config)
         m.d.comb += [sums.start.eq(begins), sums.rows.eq(job.rows), sums.turns.eq(self.trellis)]

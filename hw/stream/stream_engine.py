@@ -165,7 +165,10 @@ class StreamEngine(wiring.Component):
         self._narrow(m, is_, walker, narrow, products, matrix)
         self._matrix(m, is_, walker, narrow, matrix)
         self._store(m, vectors, products, narrow, matrix)
-        ended = Mux(is_["matrix"], matrix.done, Mux(is_["keep"], narrow.done, done))
+        matrix_ended = matrix.done
+        if config.ahead:
+            matrix_ended |= walker.leaves & matrix.loaded
+        ended = Mux(is_["matrix"], matrix_ended, Mux(is_["keep"], narrow.done, done))
         to = self._chosen(m, is_, walker) if config.choose else self.o
         for part, chosen in ((matrix, is_["matrix"]), (vectors, ~is_["matrix"])):
             m.d.comb += part.o.ready.eq(to.ready & chosen)
@@ -210,6 +213,13 @@ class StreamEngine(wiring.Component):
         """Give the beats of memory to the part that asked for them, by kind of record."""
         loading = Signal()
         running = Signal()
+        # What has been asked for ahead is of the record that begins next.
+        chosen = {kind: ~loading & running & is_[kind] for kind in parts}
+        if self.config.ahead:
+            m.d.comb += walker.left.eq(reader.left)
+            chosen = {kind: each & ~walker.flight for kind, each in chosen.items()}
+            chosen["matrix"] |= walker.flight
+            chosen["matrix"] &= ~walker.asked
         m.d.comb += [
             reader.start.eq(program.read | walker.read),
             reader.address.eq(Mux(loading, program.read_address, walker.read_address)),
@@ -226,7 +236,7 @@ class StreamEngine(wiring.Component):
         takers = {
             program.i: loading,
             walker.i: ~loading & ~running,
-            **{to: ~loading & running & is_[kind] for kind, to in parts.items()},
+            **{to: chosen[kind] for kind, to in parts.items()},
         }
         for to, chosen in takers.items():
             m.d.comb += [to.valid.eq(reader.o.valid & chosen), to.payload.eq(reader.o.payload)]
@@ -263,13 +273,14 @@ class StreamEngine(wiring.Component):
     def _narrow(self, m, is_, walker, narrow, products, matrix) -> None:
         """Connect vectors that are shifted: to the multipliers, or to the cache."""
         record, keeps = walker.record, is_["keep"]
+        heads = record.rows[: len(narrow.count)]
         place = Signal.like(products.write_at)
         m.d.comb += [
-            narrow.start.eq(walker.begins & (keeps | is_["matrix"])),
+            narrow.start.eq((walker.begins & keeps) | matrix.load),
             narrow.at.eq(walker.number_at),
-            narrow.stride.eq(walker.header.frame),
+            narrow.stride.eq(Mux(keeps, record.head, walker.header.frame)),
             narrow.length.eq(walker.length),
-            narrow.one.eq(keeps),
+            narrow.count.eq(Mux(keeps, Mux(heads == 0, 1, heads), self.config.vectors)),
             narrow.run.eq(Mux(keeps, record.head, matrix.runs)),
             narrow.small.eq(keeps),
             narrow.exact.eq(~keeps & ~record.narrow),
@@ -298,13 +309,19 @@ class StreamEngine(wiring.Component):
             *([matrix.trellis.eq(is_["trellis"])] if self.config.trellis else []),
             *([matrix.kept.eq(walker.kept)] if self.config.kept else []),
             matrix.given.eq(is_given(self.config, record)),
-            matrix.shifts.eq(narrow.shifts),
             matrix.values.eq(narrow.values),
+            matrix.shifts.eq(narrow.shifts),
             matrix.valid.eq(narrow.valid & is_["matrix"]),
         ]
+        if self.config.ahead:
+            m.d.comb += [
+                matrix.follows.eq(walker.follows),
+                walker.matrix_done.eq(matrix.done),
+                walker.matrix_loading.eq(matrix.loading),
+            ]
 
     def _store(self, m, vectors, products, narrow, matrix) -> None:
-        """Connect the memory of vectors: one part reads at a time, and one writes."""
+        """Connect the memory of vectors: the results of a matrix come before all others."""
         config = self.config
         m.submodules.store = store = memory.Memory(
             shape=element_layout(config), depth=config.store, init=[]
@@ -316,6 +333,12 @@ class StreamEngine(wiring.Component):
                 m.d.comb += read.addr.eq(part.address)
         for part in (vectors, products, narrow, matrix):
             m.d.comb += part.data.eq(read.data)
+        if config.ahead:
+            m.d.comb += [
+                *(port.eq(matrix.read) for port in (vectors.read_waits, products.waits)),
+                narrow.waits.eq(matrix.read),
+                vectors.write_waits.eq(matrix.write),
+            ]
         m.d.comb += [
             write.addr.eq(Mux(matrix.write, matrix.write_at, vectors.write_at)),
             write.en.eq(Mux(matrix.write, matrix.mask, vectors.write.replicate(config.lanes))),

@@ -50,6 +50,8 @@ class VectorPass(wiring.Component):
         Sums of products; they are taken.
     read, address, data, write, write_at, values : Out, Out, In, Out, Out, Out
         The store's ports.
+    read_waits, write_waits : In(1)
+        They are another part's.
     o : Out(stream)
         Results of records whose target is the output.
     unwritten : Out
@@ -76,6 +78,8 @@ class VectorPass(wiring.Component):
                 "products": In(products_layout(config)),
                 "products_valid": In(1),
                 "products_pop": Out(1),
+                "read_waits": In(1),
+                "write_waits": In(1),
                 "read": Out(1),
                 "address": Out(range(config.store)),
                 "data": In(element_layout(config)),
@@ -130,6 +134,7 @@ class VectorPass(wiring.Component):
             operands.beats.eq(self.length + (lanes - 1) >> lanes.bit_length() - 1),
             operands.wrap.eq(record.head),
             operands.unwritten.eq(self.unwritten),
+            operands.waits.eq(self.read_waits),
             operands.numbers_on.eq(numbers["store"]),
             operands.factors_on.eq(factors["store"]),
             operands.addends_on.eq(addends["store"]),
@@ -204,6 +209,7 @@ class VectorPass(wiring.Component):
         m.d.comb += [
             results.start.eq(self.start),
             results.silent.eq(silent),
+            results.waits.eq(self.write_waits),
             results.stored.eq(record.target == TARGETS.index("store")),
             results.gives.eq(given),
             results.at.eq(self.target_at),

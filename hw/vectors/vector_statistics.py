@@ -71,8 +71,8 @@ class VectorStatistics(wiring.Component):
         The mean.
     reciprocal, places : Out
         r, and the shift that it is used with: p - 2 of a root, or 15 + p.
-    done : Out(1)
-        They are there.
+    peaked, done : Out(1)
+        The greatest result is there; what the sum becomes is.
     """
 
     def __init__(self, config: VectorUnitConfig):
@@ -98,16 +98,16 @@ class VectorStatistics(wiring.Component):
                 "centre": Out(signed(width + 1)),
                 "reciprocal": Out(config.table_fraction + 1),
                 "places": Out(config.shift_bits),
+                "peaked": Out(1),
                 "done": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        compared = self._peak(m)
+        peaked = self._peak(m)
         total, summed = self._sums(m)
-        found = self._finish(m, total, summed)
-        m.d.comb += self.done.eq(compared | found)
+        m.d.comb += [self.peaked.eq(peaked), self.done.eq(self._finish(m, total, summed))]
         return m
 
     @property

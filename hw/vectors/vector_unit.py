@@ -90,7 +90,8 @@ class VectorUnit(wiring.Component):
         last : last beat of the vector
 
     A command after one with statistics (``sum``, ``square``, ``score``, ``power``) begins when
-    these are complete: at most ``statistics_latency`` cycles after the last beat.
+    these are complete: at most ``statistics_latency`` cycles after the last beat. ``score`` does
+    not wait for sums, and only ``score`` and ``power`` wait for the greatest element.
 
     Latency: ``latency`` cycles from a beat to its result.
     Throughput: 1 beat per cycle. Commands may follow each other without a gap.
@@ -129,7 +130,7 @@ class VectorUnit(wiring.Component):
             name: self.i_commands.payload.operation == code
             for name, code in OPERATION_CODES.items()
         }
-        fire, first, last, outside = self._issue(m, is_, statistics.done, queue.valid)
+        fire, first, last, outside = self._issue(m, is_, statistics, queue.valid)
         control = self._control(is_, last, outside, statistics)
         now = Signal(control_layout(config))
         m.d.comb += [now[name].eq(value) for name, value in control.items()]
@@ -155,7 +156,7 @@ class VectorUnit(wiring.Component):
         ]
         return m
 
-    def _issue(self, m, is_, done, valid):
+    def _issue(self, m, is_, statistics, valid):
         """Take a beat of each stream that the command needs; return it, and its place.
 
         A result has a place in the queue before its beat is taken.
@@ -163,7 +164,8 @@ class VectorUnit(wiring.Component):
         config, command = self.config, self.i_commands
         count = Signal(config.length_bits)
         outstanding = Signal(range(DEPTH + 1))
-        waits = Signal()
+        # A sum, or the greatest element, is not complete.
+        summing, comparing, waits = (Signal(name=n) for n in ("summing", "comparing", "waits"))
         fire, first, last, known, popped = (
             Signal(name=name) for name in ("fire", "first", "last", "known", "popped")
         )
@@ -178,6 +180,7 @@ class VectorUnit(wiring.Component):
             last.eq(left <= lanes),
             known.eq((command.payload.length != 0) & sum(is_.values(), 0).bool()),
             popped.eq(valid & self.o.ready),
+            waits.eq((summing & ~is_["score"]) | (comparing & (is_["score"] | is_["power"]))),
         ]
         ready = command.valid & known & ~waits & (outstanding != DEPTH)
         for port, needed in reads.items():
@@ -189,11 +192,15 @@ class VectorUnit(wiring.Component):
         ]
         with m.If(fire):
             m.d.sync += count.eq(Mux(last, 0, count + lanes))
-        takes = is_["sum"] | is_["square"] | is_["score"] | is_["power"]
-        with m.If(done):
-            m.d.sync += waits.eq(0)
-        with m.Elif(fire & last & takes):
-            m.d.sync += waits.eq(1)
+        sums = is_["sum"] | is_["square"] | is_["power"]
+        for of, takes, done in (
+            (summing, sums, statistics.done),
+            (comparing, is_["score"], statistics.peaked),
+        ):
+            with m.If(done):
+                m.d.sync += of.eq(0)
+            with m.Elif(fire & last & takes):
+                m.d.sync += of.eq(1)
         out = fire & ~(is_["sum"] | is_["square"])
         m.d.sync += outstanding.eq(outstanding + out - popped)
         outside = Cat(left <= k for k in range(lanes))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from amaranth.hdl import Array, Assert, Assume, Cat, Module, Mux, Signal, Value
-from amaranth.hdl._ast import AnyConst
+from amaranth.hdl._ast import AnyConst, AnySeq
 
 from seedbed.hw.stream.attend_products import AttendProducts
 from seedbed.hw.stream.greatest_element import GreatestElement
@@ -12,17 +12,18 @@ from seedbed.hw.stream.kept_sums import KeptSums
 from seedbed.hw.stream.operand_reader import DEPTH as OPERAND_BEATS
 from seedbed.hw.stream.operand_reader import OPERANDS, OperandReader
 from seedbed.hw.stream.product_sums import DEPTH, ProductSums
+from seedbed.hw.stream.record_loops import matrix_flight
 from seedbed.hw.stream.record_walker import RecordWalker
 from seedbed.hw.stream.result_writer import ResultWriter
 from seedbed.hw.stream.row_output import RowOutput, row_layout
 from seedbed.hw.stream.row_products import WaySums
-from seedbed.hw.stream.stream_layouts import is_unwritten, record_kinds
+from seedbed.hw.stream.stream_layouts import is_given, is_unwritten, record_kinds
 from seedbed.sim.proofs import stream_engine_memory
 from seedbed.sim.proofs.bench import cover, free, free_inputs, past, steady, stream_rules, transfer
 from seedbed.sim.proofs.mac_array import fifo_invariants
 from seedbed.sim.proofs.stream_engine_memory import SMALL
 from seedbed.sim.prove import Mutant, Proof
-from seedbed.spec.engine_records import KEPT_COUNT
+from seedbed.spec.engine_records import KEPT_COUNT, NUMBERS
 
 __all__ = ["PROOFS"]
 
@@ -63,11 +64,11 @@ def products(dut: AttendProducts) -> Module:
     ]
     done = past(m, running) & ~running
     unwritten = is_unwritten(dut.unwritten, dut.address)
-    free(m, dut.unwritten)
+    free(m, dut.unwritten, dut.waits)
     m.d.comb += [
-        Assert(~(issue & dut.mix & unwritten)),
+        Assert(~(issue & dut.mix & (unwritten | dut.waits))),
         # The query that is written to its memory was read in the cycle before.
-        Assert(~(inside["reads"] & unwritten)),
+        Assert(~(inside["reads"] & (unwritten | dut.waits))),
         Assert(~done | (ended == total)),
     ]
     cover(m, done & dut.mix & (total == 3), done & ~dut.mix & (dut.tokens == 5))
@@ -306,7 +307,9 @@ def pass_results(dut: ResultWriter) -> Module:
         # As many results come as each record has, and none before it has begun.
         Assume(~given.valid | of_earlier | (~dut.waiting & (own_left != 0))),
         Assume(~given.valid | (given.payload.last == (count == 1))),
-        Assert(dut.write == (given.valid & stored)),
+        dut.waits.eq(AnySeq(1)),
+        Assert(dut.write == (transfer(given) & stored)),
+        Assert(~(dut.write & dut.waits)),
         Assert(~dut.write | (dut.write_at == at[: len(dut.write_at)])),
         Assert(dut.o.valid == (given.valid & gives)),
         Assert(unwritten.on == (of_earlier & flags[0])),
@@ -331,9 +334,8 @@ def pass_results(dut: ResultWriter) -> Module:
 def operands(dut: OperandReader) -> Module:
     """See which beats of the store are read, and count those that wait."""
     m, inside = free_inputs(dut)
-    free(
-        m, *(getattr(dut, name) for name in ("start", "beats", "wrap", "pop", "data", "unwritten"))
-    )
+    ports = "start", "beats", "wrap", "pop", "data", "unwritten", "waits"
+    free(m, *(getattr(dut, name) for name in ports))
     for name in OPERANDS:
         free(m, getattr(dut, f"{name}_on"), getattr(dut, f"{name}_at"))
         level, comes = inside[f"{name}_fifo.level"], inside[f"{name}_comes"]
@@ -341,6 +343,7 @@ def operands(dut: OperandReader) -> Module:
     m.d.comb += [
         Assume(~dut.pop | dut.valid),
         Assert(~dut.read | (inside["issue"] & (inside["issue"] - 1) == 0)),
+        Assert(~(dut.read & dut.waits)),
         *(
             Assert(~inside["issue"][k] | ~is_unwritten(dut.unwritten, inside[f"{name}_place"]))
             for k, name in enumerate(OPERANDS)
@@ -363,6 +366,66 @@ def begins(dut: RecordWalker) -> Module:
     is_pass = record_kinds(dut.config, dut.record)["pass"]
     m.d.comb += Assert(~dut.begins | dut.idle | is_pass)
     cover(m, dut.begins & is_pass & ~dut.idle, dut.begins & ~is_pass)
+    return m
+
+
+def flights(dut: RecordWalker) -> Module:
+    """See what is done while a matrix runs whose record has been left."""
+    m, inside = free_inputs(dut)
+    ports = (
+        "start", "header", "record", "ended", "idle", "failed", "count", "left", "matrix_done",
+        "matrix_loading",
+    )  # fmt: skip
+    free(m, *(getattr(dut, name) for name in ports))
+    record, vectors = dut.record, dut.config.vectors
+    is_ = record_kinds(dut.config, record)
+    # States are numbered in the order in which they are named.
+    state = inside["fsm_state"]
+    names = "IDLE", "FETCH", "PLACE", "MULTIPLY", "BEGIN", "ASK", "ROW", "CONSTANTS", "WEIGHTS"
+    before = past(m, state), past(m, Value.cast(record))
+    begins, runs_record = state == names.index("BEGIN"), state == len(names)
+    leaves = dut.leaves & AnySeq(1)
+    m.d.comb += [
+        Assume(~dut.start | (state == names.index("IDLE"))),
+        # A record comes in the cycle after its number.
+        Assume((before[0] <= names.index("FETCH")) | (Value.cast(record) == before[1])),
+        Assume(~is_["matrix"] | (dut.ended == (dut.matrix_done | leaves))),
+    ]
+    # A matrix that has begun and not ended: its first token, and where its results belong.
+    runs, target = Signal(), Signal.like(record.target_place.place)
+    token = Signal.like(inside["token"])
+    with m.If(dut.begins & is_["matrix"]):
+        m.d.sync += [
+            runs.eq(1),
+            token.eq(inside["token"]),
+            target.eq(record.target_place.place),
+        ]
+        m.d.comb += Assert(~runs)
+    with m.Elif(dut.matrix_done):
+        m.d.sync += runs.eq(0)
+    of_it = (inside["token"] >= token) & (inside["token"] < token + vectors)
+    given = is_given(dut.config, record)
+    other = is_["keep"] & (record.number_place.place != target)
+    of_others = ((is_["pass"] & ~given) | is_["keep"]) & ~of_it
+    matrix_runs = runs_record & is_["matrix"]
+    rows = [NUMBERS.index(name) for name in ("token", "position")]
+    of_table = is_["pass"] & Cat(record.numbers == k for k in rows).any()
+    m.d.comb += [
+        Assert(~(dut.begins & runs) | of_others | other),
+        Assert(~(dut.read & runs) | (is_["matrix"] & begins & (dut.left == 0))),
+        Assert(~(dut.done & runs) | dut.matrix_done),
+        Assert(dut.flight == (runs & ~matrix_runs)),
+        # What an induction has to know.
+        Assert(state <= len(names)),
+        Assert(~matrix_runs | (runs & (inside["token"] == token))),
+        Assert(~matrix_runs | (record.target_place.place == target)),
+        Assert(~dut.flight | (inside["flight_token"] == token)),
+        Assert(~dut.flight | (inside["flight_target"] == target)),
+        Assert((state <= names.index("PLACE")) | ~inside["blocked"]),
+        Assert((state < names.index("ROW")) | runs_record | of_table),
+        Assert(~runs | matrix_runs | (state != names.index("IDLE"))),
+    ]
+    cover(m, dut.begins & is_["pass"] & runs, dut.begins & runs & of_it, dut.read & runs)
     return m
 
 
@@ -411,6 +474,7 @@ PROOFS = (
                 "last & (self.mix | lane.all())",
             ),
             Mutant("shares are read too early", "& (there | ~self.mix)", ""),
+            Mutant("the port of a matrix is taken", " & ~self.waits", ""),
             Mutant("a query is read too early", "reads.eq(loading & there)", "reads.eq(loading)"),
         ),
     ),
@@ -494,6 +558,11 @@ PROOFS = (
                 "place.eq(place + 1)",
                 "place.eq(place)",
             ),
+            Mutant(
+                "a result is lost while the port is a matrix's",
+                " & ~(stores & self.waits)",
+                "",
+            ),
         ),
     ),
     Proof(
@@ -512,6 +581,7 @@ PROOFS = (
                 "",
             ),
             Mutant("a beat has no place", "fifo.level + comes < DEPTH", "fifo.level < DEPTH"),
+            Mutant("the port of a matrix is taken", "& ~self.waits", ""),
         ),
     ),
     Proof(
@@ -527,6 +597,52 @@ PROOFS = (
                 "a matrix begins before its vector has been written",
                 "self.idle | walk.is_",
                 "1 | walk.is_",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_flights",
+        says="While a matrix runs whose record has been left, no other matrix begins, and no "
+        "record of its tokens but one that keeps another vector; memory is asked only for the "
+        "rows of the next matrix, when those of this one have come; a program ends after it.",
+        component=RecordWalker,
+        config=replace(SMALL, vectors=2, block=5),
+        harness=flights,
+        depth=1,
+        reach=18,
+        mutants=(
+            Mutant(
+                "records of its tokens do not wait",
+                "(quiet & ~same) | keeps",
+                "quiet | keeps",
+                part=matrix_flight,
+            ),
+            Mutant(
+                "its results are kept before they have been written",
+                'is_["keep"] & (record.number_place.place != target)',
+                'is_["keep"]',
+                part=matrix_flight,
+            ),
+            Mutant(
+                "words of memory are asked for between its rows",
+                " & ~walk.words",
+                "",
+                part=matrix_flight,
+            ),
+            Mutant(
+                "the next matrix begins before its end",
+                "walk.asked & ~walk.flight &",
+                "walk.asked &",
+            ),
+            Mutant(
+                "rows are asked for before those of this one have come",
+                "& ~walk.asked & (self.left == 0)",
+                "& ~walk.asked",
+            ),
+            Mutant(
+                "a program ends before it",
+                "self.ended & ~(walk.flight & walk.ends)",
+                "self.ended",
             ),
         ),
     ),

@@ -5,7 +5,7 @@ from amaranth.hdl._ast import AnySeq
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from seedbed.hw.vectors.vector_layouts import control_layout
+from seedbed.hw.vectors.vector_layouts import OPERATION_CODES, control_layout
 from seedbed.hw.vectors.vector_pipeline import RESULTS
 from seedbed.hw.vectors.vector_rounding import VectorRounding
 from seedbed.hw.vectors.vector_statistics import WIDTH, VectorStatistics
@@ -50,14 +50,21 @@ def places(dut: VectorUnit) -> Module:
         Assert(level <= DEPTH),
         Assert(after == (read + 1)[: len(after)]),
     ]
-    # No beat is taken while statistics are incomplete, and every beat has all that it needs.
+    # No beat is taken while statistics that it uses or replaces are incomplete, and every beat has
+    # all that it needs.
     taken = [transfer(port) for port in (dut.i, dut.i_factors, dut.i_addends)]
+
+    def is_(name):
+        return dut.i_commands.payload.operation == OPERATION_CODES[name]
+
     m.d.comb += [
-        Assert(~inside["waits"] | ~(taken[0] | taken[1] | taken[2])),
+        Assert(~inside["summing"] | ~taken[0] | is_("score")),
+        Assert(~inside["comparing"] | ~taken[0] | ~(is_("score") | is_("power"))),
         Assert(taken[0] | ~(taken[1] | taken[2])),
         Assert(~taken[0] | dut.i_commands.valid),
     ]
     cover(m, transfer(dut.o) & dut.o.payload.last, inside["waits"], inside["outstanding"] == 12)
+    cover(m, taken[0] & inside["summing"], taken[0] & inside["comparing"])
     return m
 
 
@@ -209,7 +216,8 @@ PROOFS = (
     Proof(
         name="vector_unit_places",
         says="A result has a place in the queue, with any commands and stalls; no beat is taken "
-        "while statistics are incomplete; a valid beat is stable until its transfer.",
+        "while statistics that it uses or replaces are incomplete; a valid beat is stable until "
+        "its transfer.",
         component=VectorUnit,
         config=TINY,
         harness=places,
@@ -225,6 +233,11 @@ PROOFS = (
                 "a command does not wait for statistics",
                 "ready = command.valid & known & ~waits & (outstanding != DEPTH)",
                 "ready = command.valid & known & (outstanding != DEPTH)",
+            ),
+            Mutant(
+                "shares do not wait for the greatest score",
+                'comparing & (is_["score"] | is_["power"])',
+                'comparing & is_["score"]',
             ),
             Mutant(
                 "a sum has a place in the queue",

@@ -26,6 +26,7 @@ CONFIGS = [
     ("gemv", {"decode": "trellis"}),
     ("gemv", {"decode": "plain", "vectors": 2}),
     ("stream_engine", SILENT),
+    ("stream_engine", SILENT | {"vectors": 2}),
     ("stream_engine", SILENT | {"trellis": 4, "kept": 200, "vectors": 2, "choose": True}),
     ("stream_engine", SILENT | {"external": True}),
     ("sparse_trainer", SILENT),
