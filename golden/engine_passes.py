@@ -149,10 +149,11 @@ class PassEngine:
             body = []
             if record["joined"]:
                 continue
-            size = self.config.vectors if len(bodies) > 1 else count
-            for start in range(0, count if bodies[0][-1]["by_token"] else 1, size):
+            group = self.config.vectors if len(bodies) > 1 else count
+            ends = count if bodies[0][-1]["by_token"] else 1
+            for first in range(0, ends, group):
                 for each in bodies:
-                    self._walk_body(each, range(start, min(start + size, count)))
+                    self._walk_body(each, range(first, min(first + group, count)))
             bodies = []
         self.position += count
         return "ok", self.found

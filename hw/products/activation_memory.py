@@ -117,14 +117,21 @@ class ActivationMemory(wiring.Component):
             m.d.sync += [loading.eq(self.start), padding.eq(0)]
         with m.Elif(fire & ends):
             m.d.sync += [loading.eq(0), padding.eq(1)]
+        self._banks(m, write, at, lanes)
+        return m
+
+    def _banks(self, m: Module, write: Signal, at: Signal, lanes: data.View) -> None:
+        """A memory for each group, read by all at once."""
         written, read_row, keeps = at, self.row, write.any()
-        if config.ahead:
+        if self.config.ahead:
             written, read_row = Cat(at, self.writes), Cat(self.row, self.reads)
             keeps &= self.writes == self.reads
         for g, depth in enumerate(self._depths):
-            if config.ahead:
-                depth = 2 << len(row)
-            m.submodules[f"bank_{g}"] = bank = memory.Memory(shape=shape, depth=depth, init=[])
+            if self.config.ahead:
+                depth = 2 << len(at)
+            m.submodules[f"bank_{g}"] = bank = memory.Memory(
+                shape=lanes.shape(), depth=depth, init=[]
+            )
             port, read = bank.write_port(), bank.read_port()
             m.d.comb += [
                 port.addr.eq(written),
@@ -135,6 +142,7 @@ class ActivationMemory(wiring.Component):
                 read.en.eq(~keeps),
             ]
             for j, value in enumerate(read.data):
-                vector, lane = divmod(j, config.group)
-                m.d.comb += self.o[vector * config.lanes + g * config.group + lane].eq(value)
-        return m
+                vector, lane = divmod(j, self.config.group)
+                m.d.comb += self.o[vector * self.config.lanes + g * self.config.group + lane].eq(
+                    value
+                )

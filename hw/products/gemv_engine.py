@@ -289,9 +289,8 @@ class GemvEngine(wiring.Component):
                 with m.If(memory.done):
                     m.next = "RUN"
                 with m.If(memory.fault | clear):
-                    m.d.sync += job.status.eq(
-                        Mux(memory.fault, _STATUS["vector"], _STATUS["cleared"])
-                    )
+                    cause = Mux(memory.fault, _STATUS["vector"], _STATUS["cleared"])
+                    m.d.sync += job.status.eq(cause)
                     m.next = "ABORT"
             with m.State("RUN"):
                 m.d.comb += [job.running.eq(1), self.i.ready.eq(command.clear)]

@@ -92,7 +92,7 @@ class NarrowReader(wiring.Component):
         vector = Signal(range(max(2, config.vectors)))
         beat = Signal(config.unit.length_bits)
         run = Signal.like(self.run)
-        # Where the next beat, the next vector, and the next run of the first vector are.
+        # The next beat, the next vector, and below, the first one; how many there are from it on.
         place = Signal.like(self.at)
         base = Signal.like(self.at)
         issue = Signal()
@@ -101,24 +101,22 @@ class NarrowReader(wiring.Component):
         left = Signal(config.unit.length_bits + 1)
         room = self._output(m, issue & reading, vector, left)
         element = Signal(config.unit.length_bits + lanes.bit_length())
+        ended = Signal()
         m.d.comb += [
             element.eq(beat * lanes),
+            ended.eq(element + lanes >= self.length),
             left.eq(Mux(element < self.length, self.length - element, 0)),
             self.read.eq(issue),
             self.address.eq(place),
         ]
-        # Where the first of these vectors is, and how many there are from there on.
         origin = Signal.like(self.at)
         rest = Signal.like(self.count)
         last_vector = (vector + 1 == rest) | (vector == config.vectors - 1)
-        ended = Signal()
-        m.d.comb += ended.eq(element + lanes >= self.length)
         settled = self._search(m, issue & searching, vector, left, self.start, ended)
 
         def restart(at):
-            m.d.sync += [
-                vector.eq(0), beat.eq(0), run.eq(0), place.eq(at), base.eq(at), origin.eq(at),
-            ]  # fmt: skip
+            m.d.sync += [each.eq(0) for each in (vector, beat, run)]
+            m.d.sync += [each.eq(at) for each in (place, base, origin)]
 
         with m.FSM():
             with m.State("IDLE"):
@@ -131,15 +129,9 @@ class NarrowReader(wiring.Component):
                         m.next = "READ"
             with m.State("SEARCH"):
                 m.d.comb += [searching.eq(1), issue.eq(~self.waits)]
-                with m.If(issue):
-                    m.d.sync += [beat.eq(beat + 1), place.eq(place + 1)]
-                with m.If(issue & ended):
-                    m.d.sync += [
-                        beat.eq(0), place.eq(base + self.stride), base.eq(base + self.stride),
-                        vector.eq(vector + 1),
-                    ]  # fmt: skip
-                    with m.If(last_vector):
-                        m.next = "SETTLE"
+                self._go_on(m, issue, ended, vector, beat, place, base)
+                with m.If(issue & ended & last_vector):
+                    m.next = "SETTLE"
             with m.State("SETTLE"):
                 restart(origin)
                 with m.If(settled):
@@ -154,6 +146,16 @@ class NarrowReader(wiring.Component):
                         restart(place + 1)
                         m.next = "SEARCH"
         return m
+
+    def _go_on(self, m, issue, ended, vector, beat, place, base) -> None:
+        """Go to the next beat of a vector, or to the next vector."""
+        with m.If(issue):
+            m.d.sync += [beat.eq(beat + 1), place.eq(place + 1)]
+        with m.If(issue & ended):
+            m.d.sync += [
+                beat.eq(0), place.eq(base + self.stride), base.eq(base + self.stride),
+                vector.eq(vector + 1),
+            ]  # fmt: skip
 
     def _walk(self, m, issue, vector, beat, run, place, base, last_vector) -> Value:
         """Go to the next beat: of this run, of the next vector, or of the next run of the first.

@@ -56,98 +56,111 @@ class Walk:
         self.rows_left = Signal()
 
 
-def record_loops(m, walker, walk: Walk) -> None:
-    """Go to the next record: of this body, of the next head or token, or of the next body."""
-    config, record = walker.config, walker.record
-    # The first record of this body, and the first one that is repeated.
-    first, again = Signal.like(walker.index), Signal.like(walker.index)
-    following = walker.index + 1
-    shared = Signal(RECORD["group"])
-    last_record = following == walker.header.records
-    body_ends = record.last | last_record
-    # Results of a matrix that go out do so token by token.
-    together = walk.is_["matrix"] & ~is_given(config, record)
-    step = Mux(together, config.vectors, 1)
-    ends = shared + 1 >= record.group
-    tokens_end = ~record.by_token | (walk.token + step >= walker.count)
-    whole_end = body_ends & walk.heads_end & tokens_end & last_record
-    m.d.comb += [
-        walk.heads_end.eq(walk.head + 1 >= record.repeat),
-        walk.next_head_offset.eq(walk.head_offset + record.head),
-        walk.next_cache_offset.eq(walk.cache_offset + Mux(ends, record.head, 0)),
-        walk.ends.eq(whole_end | walker.failed),
-        walker.done.eq(walk.advance & walk.ends),
-    ]
+class _Loops:
+    """Counters of a program's loops: heads in a body, tokens around it, and joined bodies."""
 
-    def next_head():
-        m.d.sync += [
-            walker.index.eq(again),
+    def __init__(self, m, walker, walk: Walk):
+        self.m, self.walker, self.walk = m, walker, walk
+        config, record = walker.config, walker.record
+        # The first record of this body, and the first one that is repeated.
+        self.first = Signal.like(walker.index, name="first")
+        self.again = Signal.like(walker.index, name="again")
+        self.following = walker.index + 1
+        self.shared = Signal(RECORD["group"], name="shared")
+        self.group_ends = self.shared + 1 >= record.group
+        # Results of a matrix that go out do so token by token.
+        self.together = walk.is_["matrix"] & ~is_given(config, record)
+        # The token, its frame, and its row of the cache: now, and next.
+        self.places = walk.token, walk.frame, walker.keep_at
+        bits = config.vectors.bit_length() - 1
+        frame, row = (
+            Mux(self.together, one << bits, one) for one in (walker.header.frame, walker.header.row)
+        )
+        step = Mux(self.together, config.vectors, 1)
+        self.after = walk.token + step, walk.frame + frame, walker.keep_at + row
+        self.beginning = 0, 0, walker.row
+        # Bodies that are joined: the first record of them, and the first token of this group.
+        self.joined = Signal(name="joined")
+        self.start = Signal.like(walker.index, name="start")
+        self.group = [Signal.like(each, name=f"group_{k}") for k, each in enumerate(self.places)]
+
+    def next_head(self):
+        """Go to the next repetition."""
+        walk = self.walk
+        self.m.d.sync += [
+            self.walker.index.eq(self.again),
             walk.head.eq(walk.head + 1),
             walk.head_offset.eq(walk.next_head_offset),
-            shared.eq(Mux(ends, 0, shared + 1)),
+            self.shared.eq(Mux(self.group_ends, 0, self.shared + 1)),
             walk.cache_offset.eq(walk.next_cache_offset),
         ]
 
-    def first_head():
-        counters = walk.head, walk.head_offset, walk.cache_offset, shared
-        m.d.sync += [each.eq(0) for each in counters]
+    def first_head(self):
+        """Go to the first repetition."""
+        walk = self.walk
+        counters = walk.head, walk.head_offset, walk.cache_offset, self.shared
+        self.m.d.sync += [each.eq(0) for each in counters]
 
-    def body(index):
-        m.d.sync += [each.eq(index) for each in (walker.index, first, again)]
+    def body(self, index):
+        """Go to a body."""
+        self.m.d.sync += [each.eq(index) for each in (self.walker.index, self.first, self.again)]
 
-    def place(values):
-        m.d.sync += [to.eq(value) for to, value in zip(places, values, strict=True)]
+    def place(self, values):
+        """Go to a token."""
+        self.m.d.sync += [to.eq(value) for to, value in zip(self.places, values, strict=True)]
 
-    # The token, its frame, and its row of the cache: now, and next.
-    places = walk.token, walk.frame, walker.keep_at
-    bits = config.vectors.bit_length() - 1
-    frame, row = (
-        Mux(together, one << bits, one) for one in (walker.header.frame, walker.header.row)
-    )
-    after = walk.token + step, walk.frame + frame, walker.keep_at + row
-    beginning = 0, 0, walker.row
-    # Bodies that are joined: the first record of them, and the first token of this group.
-    joined = Signal()
-    start = Signal.like(walker.index)
-    group = [Signal.like(each, name=f"group_{k}") for k, each in enumerate(places)]
+    def begin_group(self, values):
+        """Go to the first token of a group."""
+        self.place(values)
+        self.m.d.sync += [to.eq(value) for to, value in zip(self.group, values, strict=True)]
+
+
+def record_loops(m, walker, walk: Walk) -> None:
+    """Go to the next record: of this body, of the next head or token, or of the next body."""
+    record, loops = walker.record, _Loops(m, walker, walk)
+    last_record = loops.following == walker.header.records
+    body_ends = record.last | last_record
+    tokens_end = ~record.by_token | (loops.after[0] >= walker.count)
     joins = record.joined & ~last_record
-    group_ends = (joined | joins) & (after[0] >= group[0] + config.vectors)
-
-    def begin_group(values):
-        place(values)
-        m.d.sync += [to.eq(value) for to, value in zip(group, values, strict=True)]
-
+    group_ends = (loops.joined | joins) & (loops.after[0] >= loops.group[0] + walker.config.vectors)
+    m.d.comb += [
+        walk.heads_end.eq(walk.head + 1 >= record.repeat),
+        walk.next_head_offset.eq(walk.head_offset + record.head),
+        walk.next_cache_offset.eq(walk.cache_offset + Mux(loops.group_ends, record.head, 0)),
+        walk.ends.eq((body_ends & walk.heads_end & tokens_end & last_record) | walker.failed),
+        walker.done.eq(walk.advance & walk.ends),
+    ]
     with m.If(walker.start):
-        m.d.sync += joined.eq(0)
-        body(0)
-        first_head()
-        begin_group(beginning)
+        m.d.sync += loops.joined.eq(0)
+        loops.body(0)
+        loops.first_head()
+        loops.begin_group(loops.beginning)
     with m.Elif(walk.advance):
         with m.If(~body_ends):
-            m.d.sync += walker.index.eq(following)
+            m.d.sync += walker.index.eq(loops.following)
             with m.If(walk.of_head["first"]):
-                m.d.sync += again.eq(following)
+                m.d.sync += loops.again.eq(loops.following)
         with m.Elif(~walk.heads_end):
-            next_head()
+            loops.next_head()
         with m.Else():
-            first_head()
+            loops.first_head()
             with m.If(~tokens_end & ~group_ends):
-                m.d.sync += [walker.index.eq(first), again.eq(first)]
-                place(after)
+                m.d.sync += [walker.index.eq(loops.first), loops.again.eq(loops.first)]
+                loops.place(loops.after)
             with m.Elif(joins):
-                m.d.sync += joined.eq(1)
-                with m.If(~joined):
-                    m.d.sync += start.eq(first)
-                body(following)
-                place(group)
-            with m.Elif(joined & ~tokens_end):
-                m.d.sync += joined.eq(0)
-                body(start)
-                begin_group(after)
+                m.d.sync += loops.joined.eq(1)
+                with m.If(~loops.joined):
+                    m.d.sync += loops.start.eq(loops.first)
+                loops.body(loops.following)
+                loops.place(loops.group)
+            with m.Elif(loops.joined & ~tokens_end):
+                m.d.sync += loops.joined.eq(0)
+                loops.body(loops.start)
+                loops.begin_group(loops.after)
             with m.Else():
-                m.d.sync += joined.eq(0)
-                body(following)
-                begin_group(beginning)
+                m.d.sync += loops.joined.eq(0)
+                loops.body(loops.following)
+                loops.begin_group(loops.beginning)
 
 
 def matrix_flight(m, walker, walk: Walk) -> None:
