@@ -201,44 +201,11 @@ class RecordWalker(wiring.Component):
                     factor.eq(Mux(walk.is_["matrix"], walk.rows, other)),
                 ]
                 m.next = "MULTIPLY"
-                # Nothing is read of memory, or words at the record's own address.
-                with m.If(walk.is_["keep"] | (walk.is_["pass"] & ~walk.of_table)):
-                    m.next = "BEGIN"
-                    with m.If(walk.words):
-                        m.next = "ASK"
-                # The last head has no next one.
-                with m.If(walk.of_head["next"] & walk.heads_end & ~(walk.flight & walk.ends)):
-                    m.d.comb += walk.advance.eq(1)
-                    m.next = "FETCH"
-                    with m.If(self.done):
-                        m.next = "IDLE"
-                # The record has to do with a matrix that runs.
-                with m.If(walk.blocked):
-                    m.d.comb += walk.advance.eq(0)
-                    m.next = "PLACE"
+                self._decide(m, walk)
             with m.State("MULTIPLY"):
                 m.next = "ASK"
             with m.State("ASK"):
-                m.next = "BEGIN"
-                with m.If(walk.is_["matrix"]):
-                    if not config.ahead:
-                        m.d.comb += [
-                            self.read.eq(1),
-                            self.read_beats.eq(heads + product + self.kept),
-                        ]
-                    if config.tune:
-                        self._kept_part(m, walk)
-                with m.Elif(walk.of_table):
-                    m.d.sync += address.eq(record.address + (row >> bits) + (product << bits))
-                    m.next = "ROW"
-                if config.external:
-                    with m.Elif(walk.is_["restore"]):
-                        m.d.comb += [self.read.eq(1), self.read_beats.eq(product)]
-                    with m.Elif(walk.is_["save"]):
-                        m.d.sync += address.eq(address + product)
-                with m.Elif(walk.words):
-                    m.d.comb += self.read.eq(1)
-                    m.d.comb += self.read_beats.eq(self.length + (config.entries - 1) >> bits)
+                self._ask(m, walk, row >> bits, heads, product, address)
             self._row(m, walk, row[:bits], factor, product, address)
             with m.State("BEGIN"):
                 may = self._ahead(m, walk, heads + product) if config.ahead else 1
@@ -255,6 +222,49 @@ class RecordWalker(wiring.Component):
                         m.next = "IDLE"
         if config.tune:
             self._rows_part(m, walk, heads + product)
+
+    def _decide(self, m, walk) -> None:
+        """Say whether something is read of memory, and whether the record is for now."""
+        # Nothing is read of memory, or words at the record's own address.
+        with m.If(walk.is_["keep"] | (walk.is_["pass"] & ~walk.of_table)):
+            m.next = "BEGIN"
+            with m.If(walk.words):
+                m.next = "ASK"
+        # The last head has no next one.
+        with m.If(walk.of_head["next"] & walk.heads_end & ~(walk.flight & walk.ends)):
+            m.d.comb += walk.advance.eq(1)
+            m.next = "FETCH"
+            with m.If(self.done):
+                m.next = "IDLE"
+        # The record has to do with a matrix that runs.
+        with m.If(walk.blocked):
+            m.d.comb += walk.advance.eq(0)
+            m.next = "PLACE"
+
+    def _ask(self, m, walk, row, heads, product, address) -> None:
+        """Ask for what a record reads; its rows have ``product`` beats, ``heads`` before them."""
+        config, record = self.config, self.record
+        bits = config.entries.bit_length() - 1
+        m.next = "BEGIN"
+        with m.If(walk.is_["matrix"]):
+            if not config.ahead:
+                m.d.comb += [
+                    self.read.eq(1),
+                    self.read_beats.eq(heads + product + self.kept),
+                ]
+            if config.tune:
+                self._kept_part(m, walk)
+        with m.Elif(walk.of_table):
+            m.d.sync += address.eq(record.address + row + (product << bits))
+            m.next = "ROW"
+        if config.external:
+            with m.Elif(walk.is_["restore"]):
+                m.d.comb += [self.read.eq(1), self.read_beats.eq(product)]
+            with m.Elif(walk.is_["save"]):
+                m.d.sync += address.eq(address + product)
+        with m.Elif(walk.words):
+            m.d.comb += self.read.eq(1)
+            m.d.comb += self.read_beats.eq(self.length + (config.entries - 1) >> bits)
 
     def _ahead(self, m, walk, beats) -> Value:
         """Ask for the rows of a matrix when those of one that runs have come.
