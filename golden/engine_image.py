@@ -352,8 +352,7 @@ class _Writer:
             most = QUERY * self.config.products
             raise ValueError(f"{what} must have heads of at most {most} elements, not {length}")
         row = 2 * op.shared * head
-        # Where all tokens are in one block, keys and values of a layer are not needed after it.
-        cache = self.row if op.causal and not self.config.external else 0
+        cache = 0 if self.config.external else self.row
         self.row = max(self.row, cache + row)
         values = cache + op.shared * head
         if self.config.external:

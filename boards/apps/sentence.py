@@ -44,7 +44,7 @@ VARIANTS = {
         columns=256,
     ),
     "minilm": StreamEngineConfig(
-        **_COMMON, products=8, vectors=2, store=13824, cache=3072, records=1024, block=16,
+        **_COMMON, products=8, vectors=2, store=13824, cache=18432, records=1024, block=16,
         context=16, columns=1536,
     ),
 }  # fmt: skip
