@@ -48,7 +48,7 @@ class StreamEngineAxi(wiring.Component):
         each sign-extended to 32 bits. The vectors follow one another, each in whole beats. The last
         beat is no vector's, and has the status in its low byte.
     m_axi_* : ``beat_bits`` bits of data
-        AXI4 to the memory, which is written only with ``external`` or ``tune``. Bursts are
+        AXI4 to the memory, which is written only with external or tune. Bursts are
         incrementing, of whole beats, all with identifier 0, and cross no boundary of 4,096 bytes.
 
     Latency: that of stream_engine.

@@ -154,7 +154,7 @@ def test_the_base_of_4_bits_is_near_the_model(task):
     assert 0.01 < error < 0.1
     # The layers below have 4 bits, too.
     distance = np.linalg.norm(of_trellis.inputs - of_float.inputs)
-    assert 0.001 < distance / np.linalg.norm(of_float.inputs) < 0.1
+    assert 0.001 < distance / np.linalg.norm(of_float.inputs) < 0.12
 
 
 def test_adapters_begin_at_the_model(task):
