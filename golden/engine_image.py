@@ -560,31 +560,32 @@ def _join(records: list[dict]) -> None:
 
     Passes that read no memory, and then matrices, follow for a group of tokens after another.
     """
-    inside = KINDS.index("matrix"), KINDS.index("trellis")
-    memory = [NUMBERS.index(name) for name in ("words", "token", "position")]
     before, body = "", []
     for k, record in enumerate(records):
         body.append(record)
         if not record["last"]:
             continue
-        kinds = {each["kind"] for each in body}
-        kind = ""
-        if not all(each["by_token"] and each["target"] == TARGETS.index("store") for each in body):
-            pass
-        elif kinds == {KINDS.index("pass")}:
-            by_words = FACTORS.index("words"), ADDENDS.index("words")
-            reads = any(
-                each["numbers"] in memory or each["factors"] == by_words[0]
-                or each["addends"] == by_words[1]
-                for each in body
-            )  # fmt: skip
-            kind = "" if reads else "pass"
-        elif kinds <= {*inside}:
-            kind = "matrix"
-        start = k - len(body)
+        kind = _joining(body)
         if (before, kind) in (("pass", "pass"), ("pass", "matrix"), ("matrix", "matrix")):
-            records[start]["joined"] = 1
+            records[k - len(body)]["joined"] = 1
         before, body = kind, []
+
+
+def _joining(body: list[dict]) -> str:
+    """Return whether a body is of passes that read no memory, ``pass``, or a ``matrix``, or ""."""
+    if not all(each["by_token"] and each["target"] == TARGETS.index("store") for each in body):
+        return ""
+    kinds = {each["kind"] for each in body}
+    if kinds <= {KINDS.index("matrix"), KINDS.index("trellis")}:
+        return "matrix"
+    memory = {NUMBERS.index(name) for name in ("words", "token", "position")}
+    reads = any(
+        each["numbers"] in memory
+        or each["factors"] == FACTORS.index("words")
+        or each["addends"] == ADDENDS.index("words")
+        for each in body
+    )
+    return "pass" if kinds == {KINDS.index("pass")} and not reads else ""
 
 
 def _kept_fraction(config: StreamEngineConfig, parameters: Mapping[str, Integers]) -> int:

@@ -30,10 +30,9 @@ __all__ = [
     "Vector",
 ]
 
-#: What a command asks for: a program is loaded, or it is run for a block of tokens.
+#: What a command asks for: a program is loaded, or it is run for a block of tokens; or, where kept
+#: weights can be tuned, their values are changed.
 STREAM_ENGINE_KINDS = ("load", "run", "tune")
-#: What a command asks for, too, where kept weights can be tuned: their values are changed.
-TUNE = "tune"
 #: How a command ended, by code: well; with an error of the memory; with a program that is damaged,
 #: that the core is too small for, or that was not loaded; with a block that is too long, or a token
 #: that the program does not know.
