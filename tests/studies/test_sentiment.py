@@ -151,7 +151,7 @@ def test_the_base_of_4_bits_is_near_the_model(task):
     _, exact, of_float = all_of(task)
     _, dense, of_trellis = all_of(task, "trellis")
     error = np.linalg.norm(dense - exact) / np.linalg.norm(exact)
-    assert 0.01 < error < 0.1
+    assert 0.01 < error < 0.12
     # The layers below have 4 bits, too.
     distance = np.linalg.norm(of_trellis.inputs - of_float.inputs)
     assert 0.001 < distance / np.linalg.norm(of_float.inputs) < 0.12
