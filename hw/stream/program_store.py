@@ -55,9 +55,11 @@ class ProgramStore(wiring.Component):
     header : Out(struct)
         The header of the program.
     index : In
-        The place of a record.
+        The place of a record that is read.
+    take : In(1)
+        A pulse: the record whose place was there a cycle ago is the one that is done.
     record : Out(struct)
-        That record, a cycle later.
+        That record.
     """
 
     def __init__(self, config: StreamEngineConfig):
@@ -77,6 +79,7 @@ class ProgramStore(wiring.Component):
                 "loaded": Out(1),
                 "header": Out(header_layout()),
                 "index": In(range(config.records)),
+                "take": In(1),
                 "record": Out(record_layout()),
                 **(limits if config.writes else {}),
             }
@@ -100,13 +103,15 @@ class ProgramStore(wiring.Component):
         m.d.comb += [
             self.read.eq(asks),
             read.addr.eq(self.index),
-            self.record.eq(read.data),
             write.addr.eq(count - 1),
             Value.cast(write.data).eq(bits),
             write.en.eq(whole & checking & (count != 0)),
             crc.start.eq(asks),
             crc.data.eq(bits[-WORD:]),
         ]
+        # A register: from the memory's output, a quarter of the cycle is gone.
+        with m.If(self.take):
+            m.d.sync += self.record.eq(read.data)
         # Of the header, the last word is not counted.
         m.d.sync += crc.valid.eq(fire & ~((count == 0) & (word == WORDS - 1)))
         layout = record_layout()

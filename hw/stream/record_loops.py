@@ -28,6 +28,10 @@ class Walk:
         if config.trellis:
             together = record.rows + (config.ways - 1) >> config.ways.bit_length() - 1
             self.rows = Mux(self.is_["trellis"], together, record.rows)
+        # The record's place, and the one after it; whether that one is the next to be done.
+        self.index = Signal(range(config.records))
+        self.following = Signal(range(config.records + 1))
+        self.to_following = Signal()
         # The token in its block, the repetition, and what they add to places.
         self.token = Signal(range(config.block + 4))
         self.head = Signal(RECORD["repeat"])
@@ -63,9 +67,8 @@ class _Loops:
         self.m, self.walker, self.walk = m, walker, walk
         config, record = walker.config, walker.record
         # The first record of this body, and the first one that is repeated.
-        self.first = Signal.like(walker.index, name="first")
-        self.again = Signal.like(walker.index, name="again")
-        self.following = walker.index + 1
+        self.first = Signal.like(walk.index, name="first")
+        self.again = Signal.like(walk.index, name="again")
         self.shared = Signal(RECORD["group"], name="shared")
         self.group_ends = self.shared + 1 >= record.group
         # Results of a matrix that go out do so token by token.
@@ -81,14 +84,14 @@ class _Loops:
         self.beginning = 0, 0, walker.row
         # Bodies that are joined: the first record of them, and the first token of this group.
         self.joined = Signal(name="joined")
-        self.start = Signal.like(walker.index, name="start")
+        self.start = Signal.like(walk.index, name="start")
         self.group = [Signal.like(each, name=f"group_{k}") for k, each in enumerate(self.places)]
 
     def next_head(self):
         """Go to the next repetition."""
         walk = self.walk
         self.m.d.sync += [
-            self.walker.index.eq(self.again),
+            walk.index.eq(self.again),
             walk.head.eq(walk.head + 1),
             walk.head_offset.eq(walk.next_head_offset),
             self.shared.eq(Mux(self.group_ends, 0, self.shared + 1)),
@@ -103,7 +106,7 @@ class _Loops:
 
     def body(self, index):
         """Go to a body."""
-        self.m.d.sync += [each.eq(index) for each in (self.walker.index, self.first, self.again)]
+        self.m.d.sync += [each.eq(index) for each in (self.walk.index, self.first, self.again)]
 
     def place(self, values):
         """Go to a token."""
@@ -118,12 +121,14 @@ class _Loops:
 def record_loops(m, walker, walk: Walk) -> None:
     """Go to the next record: of this body, of the next head or token, or of the next body."""
     record, loops = walker.record, _Loops(m, walker, walk)
-    last_record = loops.following == walker.header.records
+    last_record = walk.following == walker.header.records
     body_ends = record.last | last_record
     tokens_end = ~record.by_token | (loops.after[0] >= walker.count)
     joins = record.joined & ~last_record
     group_ends = (loops.joined | joins) & (loops.after[0] >= loops.group[0] + walker.config.vectors)
     m.d.comb += [
+        walk.following.eq(walk.index + 1),
+        walk.to_following.eq(~body_ends),
         walk.heads_end.eq(walk.head + 1 >= record.repeat),
         walk.next_head_offset.eq(walk.head_offset + record.head),
         walk.next_cache_offset.eq(walk.cache_offset + Mux(loops.group_ends, record.head, 0)),
@@ -137,21 +142,21 @@ def record_loops(m, walker, walk: Walk) -> None:
         loops.begin_group(loops.beginning)
     with m.Elif(walk.advance):
         with m.If(~body_ends):
-            m.d.sync += walker.index.eq(loops.following)
+            m.d.sync += walk.index.eq(walk.following)
             with m.If(walk.of_head["first"]):
-                m.d.sync += loops.again.eq(loops.following)
+                m.d.sync += loops.again.eq(walk.following)
         with m.Elif(~walk.heads_end):
             loops.next_head()
         with m.Else():
             loops.first_head()
             with m.If(~tokens_end & ~group_ends):
-                m.d.sync += [walker.index.eq(loops.first), loops.again.eq(loops.first)]
+                m.d.sync += [walk.index.eq(loops.first), loops.again.eq(loops.first)]
                 loops.place(loops.after)
             with m.Elif(joins):
                 m.d.sync += loops.joined.eq(1)
                 with m.If(~loops.joined):
                     m.d.sync += loops.start.eq(loops.first)
-                loops.body(loops.following)
+                loops.body(walk.following)
                 loops.place(loops.group)
             with m.Elif(loops.joined & ~tokens_end):
                 m.d.sync += loops.joined.eq(0)
@@ -159,7 +164,7 @@ def record_loops(m, walker, walk: Walk) -> None:
                 loops.begin_group(loops.after)
             with m.Else():
                 m.d.sync += loops.joined.eq(0)
-                loops.body(loops.following)
+                loops.body(walk.following)
                 loops.begin_group(loops.beginning)
 
 

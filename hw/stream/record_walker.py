@@ -42,8 +42,9 @@ class RecordWalker(wiring.Component):
         As of :class:`~seedbed.hw.stream.job_intake.JobIntake`.
     failed : In(1)
         The memory had an error: the walk ends after this record.
-    index, record : Out, In
-        The place of a record, and the record a cycle later.
+    index, take, record : Out, Out, In
+        The place of a record that is read; a pulse: the one whose place was there a cycle ago is
+        ``record``. While a record is done, the one that follows is read.
     in_block : Out
         The place of the token in its block.
     read, read_address, read_beats, i : Out, Out, Out, In(stream)
@@ -87,6 +88,7 @@ class RecordWalker(wiring.Component):
                 "token": In(TOKEN_BITS),
                 "failed": In(1),
                 "index": Out(range(config.records)),
+                "take": Out(1),
                 "record": In(record_layout()),
                 "in_block": Out(range(config.block)),
                 "read": Out(1),
@@ -118,7 +120,11 @@ class RecordWalker(wiring.Component):
         walk = Walk(self.config, self.record)
         self._places(m, walk)
         self._lengths(m, walk)
-        m.d.comb += [self.in_block.eq(walk.token), self.constant.eq(self.record.constant)]
+        m.d.comb += [
+            self.in_block.eq(walk.token),
+            self.constant.eq(self.record.constant),
+            self.index.eq(walk.following),
+        ]
         constants = (("position", self.position + walk.token), ("row", walk.multiplier))
         for name, value in constants:
             with m.If(self.record.constant_from == CONSTANTS.index(name)):
@@ -194,6 +200,10 @@ class RecordWalker(wiring.Component):
             with m.State("IDLE"), m.If(self.start):
                 m.next = "FETCH"
             with m.State("FETCH"):
+                m.d.comb += self.index.eq(walk.index)
+                m.next = "TAKE"
+            with m.State("TAKE"):
+                m.d.comb += self.take.eq(1)
                 m.next = "PLACE"
             with m.State("PLACE"):
                 m.d.sync += [
@@ -216,8 +226,10 @@ class RecordWalker(wiring.Component):
             with m.State("RUN"):
                 m.d.comb += walk.runs.eq(1)
                 with m.If(self.ended & ~(walk.flight & walk.ends)):
-                    m.d.comb += walk.advance.eq(1)
+                    m.d.comb += [walk.advance.eq(1), self.take.eq(walk.to_following)]
                     m.next = "FETCH"
+                    with m.If(walk.to_following):
+                        m.next = "PLACE"
                     with m.If(self.done):
                         m.next = "IDLE"
         if config.tune:

@@ -194,6 +194,7 @@ class StreamEngine(wiring.Component):
             program.start.eq(intake.load),
             program.address.eq(intake.address),
             program.index.eq(walker.index),
+            program.take.eq(walker.take),
             intake.load_done.eq(program.done),
             intake.load_status.eq(program.status),
             intake.loaded.eq(program.loaded),

@@ -381,14 +381,14 @@ def flights(dut: RecordWalker) -> Module:
     is_ = record_kinds(dut.config, record)
     # States are numbered in the order in which they are named.
     state = inside["fsm_state"]
-    names = "IDLE", "FETCH", "PLACE", "MULTIPLY", "BEGIN", "ASK", "ROW", "CONSTANTS", "WEIGHTS"
-    before = past(m, state), past(m, Value.cast(record))
+    names = "IDLE", "FETCH", "TAKE", "PLACE", "MULTIPLY", "BEGIN", "ASK", "ROW", "CONSTANTS"
+    names = *names, "WEIGHTS"
     begins, runs_record = state == names.index("BEGIN"), state == len(names)
     leaves = dut.leaves & AnySeq(1)
     m.d.comb += [
         Assume(~dut.start | (state == names.index("IDLE"))),
-        # A record comes in the cycle after its number.
-        Assume((before[0] <= names.index("FETCH")) | (Value.cast(record) == before[1])),
+        # A record comes in the cycle after it is taken.
+        Assume(past(m, dut.take) | (Value.cast(record) == past(m, Value.cast(record)))),
         Assume(~is_["matrix"] | (dut.ended == (dut.matrix_done | leaves))),
     ]
     # A matrix that has begun and not ended: its first token, and where its results belong.
