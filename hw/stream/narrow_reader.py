@@ -17,8 +17,8 @@ from seedbed.spec.fixed import Fixed
 
 __all__ = ["NarrowReader"]
 
-#: Beats that are read and not taken at most.
-DEPTH = 4
+#: Beats that are read and not taken at most: one for each cycle from an address to its number.
+DEPTH = 6
 
 
 class NarrowReader(wiring.Component):
@@ -216,12 +216,13 @@ class NarrowReader(wiring.Component):
         config, unit = self.config, self.config.unit
         layout = data.StructLayout({"values": values_layout(config), "shift": SHIFT_BITS})
         m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=DEPTH)
-        inside = delayed(m, Cat(left > k for k in range(config.lanes)), 1, "inside")
-        shift = Signal(SHIFT_BITS)
-        m.d.comb += shift.eq(Array(self.shifts)[delayed(m, vector, 1, "vector")])
+        inside = delayed(m, Cat(left > k for k in range(config.lanes)), 2, "inside")
+        shift = Signal(SHIFT_BITS, reset_less=True)
+        m.d.sync += shift.eq(Array(self.shifts)[delayed(m, vector, 1, "vector")])
         beat = Signal(layout, reset_less=True)
         taken = layout(fifo.r_data)
-        for k, (x, to) in enumerate(zip(self.data, beat.values, strict=True)):
+        numbers = delayed(m, self.data, 1, "number")
+        for k, (x, to) in enumerate(zip(numbers, beat.values, strict=True)):
             doubled = Signal(signed(len(x) + 1), name=f"doubled_{k}")
             total = Signal(signed(len(x) + 1), name=f"rounded_{k}")
             m.d.comb += [
@@ -233,13 +234,13 @@ class NarrowReader(wiring.Component):
             small, _ = saturate(m, total, Fixed(unit.cache_width, 0), f"small_{k}")
             m.d.sync += to.eq(Mux(inside[k], Mux(self.small, small, wide), 0))
         m.d.sync += beat.shift.eq(shift)
-        _, first, second = delay_line(m, comes, 2, "comes", reset=True)
+        _, *on_way = delay_line(m, comes, 3, "comes", reset=True)
         m.d.comb += [
             fifo.w_data.eq(beat),
-            fifo.w_en.eq(second),
+            fifo.w_en.eq(on_way[-1]),
             fifo.r_en.eq(self.pop),
             self.valid.eq(fifo.r_rdy),
             self.values.eq(taken.values),
             self.shift.eq(taken.shift),
         ]
-        return fifo.level + first + second < DEPTH, ~(first | second)
+        return fifo.level + sum(on_way) < DEPTH, ~Cat(on_way).any()

@@ -68,30 +68,30 @@ class ProductSums(wiring.Component):
         config, parts = self.config, len(self.kept)
         lanes, width = config.lanes, config.unit.width
         names = ("comes", "first", "last", "ends")
-        at = {name: delay_line(m, getattr(self, name), 4, name, reset=True) for name in names}
+        at = {name: delay_line(m, getattr(self, name), 5, name, reset=True) for name in names}
         lane_1 = delayed(m, self.lane, 1, "lane")
         factor = signed(config.unit.factor_bits + 1)
         share = Signal(factor)
         m.d.comb += share.eq(Array(self.shares)[lane_1])
-        # A register for the products, then the sums of all of them so far.
+        # Registers for the operands, for the products, then the sums of all of them so far.
         sums = []
         for part in range(parts):
             for k in range(lanes):
                 name = f"{part}_{k}"
                 number, shift = self.kept[part].numbers[k], self.kept[part].shift
-                operand = Signal(factor, name=f"operand_{name}")
-                other = Signal(signed(width), name=f"other_{name}")
+                operand = Signal(factor, name=f"operand_{name}", reset_less=True)
+                other = Signal(signed(width), name=f"other_{name}", reset_less=True)
                 product = Signal(signed(2 * width + 1), name=f"product_{name}", reset_less=True)
                 total = Signal(signed(config.unit.sum_width), name=f"sum_{name}", reset_less=True)
-                m.d.comb += [
+                m.d.sync += [
                     operand.eq(Mux(self.mix, share, self.query[part][k])),
                     other.eq(Mux(self.mix, number << shift, number)),
+                    product.eq(operand * other),
                 ]
-                m.d.sync += product.eq(operand * other)
-                with m.If(at["comes"][2]):
-                    m.d.sync += total.eq(Mux(at["first"][2], 0, total) + product)
+                with m.If(at["comes"][3]):
+                    m.d.sync += total.eq(Mux(at["first"][3], 0, total) + product)
                 sums.append(total)
-        self._collect(m, sums, at, delayed(m, lane_1, 3, "of_lane"))
+        self._collect(m, sums, at, delayed(m, lane_1, 4, "of_lane"))
         return m
 
     def _collect(self, m, sums, at, lane) -> None:
@@ -107,13 +107,13 @@ class ProductSums(wiring.Component):
         m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=DEPTH)
         complete = Signal(data.ArrayLayout(shape, config.products), reset_less=True)
         partial = [Signal(shape, name=f"partial_{k}", reset_less=True) for k in range(parts)]
-        with m.If(at["last"][3]):
+        with m.If(at["last"][4]):
             m.d.sync += [to.eq(each) for to, each in zip(complete, sums, strict=True)]
             for k, to in enumerate(partial):
                 m.d.sync += to.eq(sum(sums[lanes * k + 1 : lanes * (k + 1)], sums[lanes * k]))
         collected = Signal(layout, reset_less=True)
-        shift = delayed(m, self.kept[0].shift, 3, "shift")
-        with m.If(at["last"][4]):
+        shift = delayed(m, self.kept[0].shift, 4, "shift")
+        with m.If(at["last"][5]):
             with m.If(self.mix):
                 m.d.sync += collected.sums.eq(complete)
             with m.Else():
@@ -131,7 +131,7 @@ class ProductSums(wiring.Component):
         m.d.comb += [
             fire.eq(self.valid & self.pop),
             fifo.w_data.eq(collected),
-            fifo.w_en.eq(delayed(m, at["ends"][4], 1, "whole", reset=True)),
+            fifo.w_en.eq(delayed(m, at["ends"][5], 1, "whole", reset=True)),
             fifo.r_en.eq(fire & last_part),
             self.valid.eq(fifo.r_rdy),
             Value.cast(self.o.sums).eq(Array(beats)[part]),
