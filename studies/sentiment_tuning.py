@@ -242,7 +242,8 @@ def run_tuning(
     assert (replayed(config, first, text) == final).all()
     result = {
         "command": "seedbed demo sentiment --rtl" + (" --model DIR" if model else "")
-        + (" --data DIR" if data else "") + f" --steps {settings.steps} --batch {settings.batch}",
+        + (" --data DIR" if data else "")
+        + f" --k {settings.k} --steps {settings.steps} --batch {settings.batch}",
         "tuned": sum(len(of.kept.rows) for of in tuning.engine.parameters.values() if of.kept),
         "fraction": tuning.fraction, "sentences": len(every), "before": before, "after": after,
         "tune_cycles": core.tunings, "losses": [each[1:] for each in steps],

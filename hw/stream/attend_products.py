@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.stream.product_sums import ProductSums
 from seedbed.hw.stream.stream_layouts import (
+    STORE_CYCLES,
     element_layout,
     is_unwritten,
     kept_layout,
@@ -54,7 +55,7 @@ class AttendProducts(wiring.Component):
     waits : In(1)
         The store's port is another part's.
     read, address, data : Out, Out, In
-        The store's port; data comes a cycle after its address.
+        The store's port; data comes ``STORE_CYCLES`` after its address.
     write, write_at, kept : In
         A beat of a key or a value is written to the cache.
     valid, pop, o : Out, In, Out
@@ -163,9 +164,11 @@ class AttendProducts(wiring.Component):
         ends = beat + 1 == self.head
         reads = Signal()
         m.d.comb += reads.eq(loading & there)
-        writes = delayed(m, reads, 1, "loading", reset=True)
-        filled = delayed(m, reads & ends, 1, "filled", reset=True)
-        place = delayed(m, beat, 1, "beat")
+        writes = delayed(m, reads, STORE_CYCLES, "loading", reset=True)
+        filled = delayed(m, reads & ends, STORE_CYCLES, "filled", reset=True)
+        place = delayed(m, beat, STORE_CYCLES, "beat")
+        # As keys are: a memory and a register behind it.
+        word = delayed(m, word, STORE_CYCLES - 2, "word")
         with m.If(loading):
             m.d.comb += self.address.eq(self.at + beat)
         with m.If(reads):
@@ -182,13 +185,20 @@ class AttendProducts(wiring.Component):
                 write.en.eq(writes & (place[:bits] == k)),
                 *(to.eq(each) for to, each in zip(write.data, self.data, strict=True)),
                 read.addr.eq(word),
-                sums.query[k].eq(read.data),
+                *(
+                    to.eq(each)
+                    for to, each in zip(
+                        sums.query[k], delayed(m, read.data, 1, f"query_{k}"), strict=True
+                    )
+                ),
             ]
         return loading, filled
 
     def _cache(self, m, place, sums) -> None:
         """Keep keys and values: a memory for each beat of a word."""
         config, bits = self.config, self._bits
+        # They come with the shares, which the store has.
+        place = delayed(m, place, STORE_CYCLES - 2, "place")
         for k in range(1 << bits):
             m.submodules[f"cache_{k}"] = cache = memory.Memory(
                 shape=kept_layout(config), depth=max(2, -(-config.cache >> bits)), init=[]
@@ -199,7 +209,7 @@ class AttendProducts(wiring.Component):
                 write.en.eq(self.write & (self.write_at[:bits] == k)),
                 write.data.eq(self.kept),
                 read.addr.eq(place >> bits),
-                sums.kept[k].eq(read.data),
+                sums.kept[k].eq(delayed(m, read.data, 1, f"kept_{k}")),
             ]
             if config.external:
                 m.d.comb += self.words[k].eq(read.data)

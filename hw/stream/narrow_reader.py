@@ -10,7 +10,12 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.parts.delay_line import delay_line, delayed
 from seedbed.hw.parts.fixed_requantize import saturate
-from seedbed.hw.stream.stream_layouts import SHIFT_BITS, element_layout, values_layout
+from seedbed.hw.stream.stream_layouts import (
+    SHIFT_BITS,
+    STORE_CYCLES,
+    element_layout,
+    values_layout,
+)
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE, RECORD
 from seedbed.spec.fixed import Fixed
@@ -18,7 +23,7 @@ from seedbed.spec.fixed import Fixed
 __all__ = ["NarrowReader"]
 
 #: Beats that are read and not taken at most: one for each cycle from an address to its number.
-DEPTH = 6
+DEPTH = STORE_CYCLES + 4
 
 
 class NarrowReader(wiring.Component):
@@ -51,7 +56,7 @@ class NarrowReader(wiring.Component):
     exact : In(1)
         Vectors are not shifted.
     read, address, data : Out, Out, In
-        The store's port; data comes a cycle after its address.
+        The store's port; data comes ``STORE_CYCLES`` after its address.
     valid, pop, values, shift : Out, In, Out, Out
         There is a beat; it is taken; its numbers and their shift.
     shifts : Out
@@ -183,9 +188,12 @@ class NarrowReader(wiring.Component):
     def _search(self, m, comes, vector, left, start, ended) -> Signal:
         """Find the shift of each vector; return whether all of them are there."""
         config, unit = self.config, self.config.unit
-        inside = delayed(m, Cat(left > k for k in range(config.lanes)), 1, "searched_inside")
-        number, last = delayed(m, vector, 2, "searched"), delayed(m, ended, 2, "search_ends")
-        _, searched, arrived = delay_line(m, comes, 2, "search", reset=True)
+        cycles = STORE_CYCLES
+        among = Cat(left > k for k in range(config.lanes))
+        inside = delayed(m, among, cycles, "searched_inside")
+        number = delayed(m, vector, cycles + 1, "searched")
+        last = delayed(m, ended, cycles + 1, "search_ends")
+        _, *on_way = delay_line(m, comes, cycles + 1, "search", reset=True)
         ones = Signal(unit.residual_width - 1, reset_less=True)
         found = [
             (x[:-1] ^ x[-1].replicate(len(x) - 1)) & inside[k].replicate(len(x) - 1)
@@ -203,26 +211,26 @@ class NarrowReader(wiring.Component):
                 if k and place < len(ones):
                     with m.If((self.small == small) & total[place]):
                         m.d.comb += shift.eq(k)
-        with m.If(arrived):
+        with m.If(on_way[-1]):
             m.d.sync += so_far.eq(Mux(last, 0, total))
             with m.If(last):
                 m.d.sync += self.shifts[number].eq(shift)
         with m.If(start):
             m.d.sync += [so_far.eq(0), *(each.eq(0) for each in self.shifts)]
-        return ~(searched | arrived)
+        return ~Cat(on_way).any()
 
     def _output(self, m, comes, vector, left) -> tuple:
         """Shift, round and saturate; return whether a beat may be read, and whether none is."""
         config, unit = self.config, self.config.unit
         layout = data.StructLayout({"values": values_layout(config), "shift": SHIFT_BITS})
         m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=DEPTH)
-        inside = delayed(m, Cat(left > k for k in range(config.lanes)), 2, "inside")
+        cycles = STORE_CYCLES
+        inside = delayed(m, Cat(left > k for k in range(config.lanes)), cycles, "inside")
         shift = Signal(SHIFT_BITS, reset_less=True)
-        m.d.sync += shift.eq(Array(self.shifts)[delayed(m, vector, 1, "vector")])
+        m.d.sync += shift.eq(Array(self.shifts)[delayed(m, vector, cycles - 1, "vector")])
         beat = Signal(layout, reset_less=True)
         taken = layout(fifo.r_data)
-        numbers = delayed(m, self.data, 1, "number")
-        for k, (x, to) in enumerate(zip(numbers, beat.values, strict=True)):
+        for k, (x, to) in enumerate(zip(self.data, beat.values, strict=True)):
             doubled = Signal(signed(len(x) + 1), name=f"doubled_{k}")
             total = Signal(signed(len(x) + 1), name=f"rounded_{k}")
             m.d.comb += [
@@ -234,7 +242,7 @@ class NarrowReader(wiring.Component):
             small, _ = saturate(m, total, Fixed(unit.cache_width, 0), f"small_{k}")
             m.d.sync += to.eq(Mux(inside[k], Mux(self.small, small, wide), 0))
         m.d.sync += beat.shift.eq(shift)
-        _, *on_way = delay_line(m, comes, 3, "comes", reset=True)
+        _, *on_way = delay_line(m, comes, cycles + 1, "comes", reset=True)
         m.d.comb += [
             fifo.w_data.eq(beat),
             fifo.w_en.eq(on_way[-1]),

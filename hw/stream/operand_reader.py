@@ -5,7 +5,13 @@ from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.stream.stream_layouts import element_layout, is_unwritten, unwritten_layout
+from seedbed.hw.parts.delay_line import delay_line
+from seedbed.hw.stream.stream_layouts import (
+    STORE_CYCLES,
+    element_layout,
+    is_unwritten,
+    unwritten_layout,
+)
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE
 
@@ -13,8 +19,8 @@ __all__ = ["OPERANDS", "OperandReader"]
 
 #: What is read for a pass. Each may be of the store.
 OPERANDS = ("numbers", "factors", "addends")
-#: Beats of an operand that wait for those of the others.
-DEPTH = 4
+#: Beats of an operand that are on their way, or wait for those of the others.
+DEPTH = STORE_CYCLES + 3
 
 
 class OperandReader(wiring.Component):
@@ -38,7 +44,7 @@ class OperandReader(wiring.Component):
     wrap : In
         After so many beats, factors are read again from the first one.
     read, address, data : Out, Out, In
-        The store's port; data comes a cycle after its address.
+        The store's port; data comes ``STORE_CYCLES`` after its address.
     valid, pop, NAME : Out, In, Out
         There is a beat of every operand that is read; it is taken; the beat.
 
@@ -93,7 +99,7 @@ class OperandReader(wiring.Component):
         """Count the beats of an operand, and keep those that wait; return the next place."""
         on_in, at = getattr(self, f"{name}_on"), getattr(self, f"{name}_at")
         on = Signal(name=f"{name}_reads")
-        comes = Signal(name=f"{name}_comes")
+        _, *on_way = delay_line(m, issue, STORE_CYCLES, f"{name}_comes", reset=True)
         left = Signal.like(self.beats, name=f"{name}_left")
         place, first = (
             Signal.like(at, name=f"{name}_{what}", reset_less=True) for what in ("place", "first")
@@ -103,17 +109,16 @@ class OperandReader(wiring.Component):
         m.d.comb += [
             eligible.eq(
                 (left != 0)
-                & (fifo.level + comes < DEPTH)
+                & (fifo.level + sum(on_way) < DEPTH)
                 & ~is_unwritten(self.unwritten, place)
                 & ~self.waits
             ),
             valid.eq(~on | fifo.r_rdy),
             fifo.w_data.eq(self.data),
-            fifo.w_en.eq(comes),
+            fifo.w_en.eq(on_way[-1]),
             fifo.r_en.eq(self.pop & on),
             Value.cast(getattr(self, name)).eq(Mux(on, fifo.r_data, 0)),
         ]
-        m.d.sync += comes.eq(issue)
         with m.If(issue):
             m.d.sync += [left.eq(left - 1), place.eq(place + 1)]
         if name == "factors":

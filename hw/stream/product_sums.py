@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.parts.delay_line import delay_line, delayed
 from seedbed.hw.stream.stream_layouts import (
     SHIFT_BITS,
+    STORE_CYCLES,
     element_layout,
     kept_layout,
     products_layout,
@@ -36,8 +37,8 @@ class ProductSums(wiring.Component):
     -------
     comes, first, last, ends, lane : In
         A product comes; it is the first or the last one of its sum; the sums of a group end with
-        it; the place of the sum of a score, or of the share of a mix. The operands come a cycle
-        later:
+        it; the place of the sum of a score, or of the share of a mix. The operands come
+        ``STORE_CYCLES`` later:
     mix, query, shares, kept : In
         What is multiplied: query and keys, or a share and values, beats of a word each.
     starts, room : In, Out
@@ -68,11 +69,17 @@ class ProductSums(wiring.Component):
         config, parts = self.config, len(self.kept)
         lanes, width = config.lanes, config.unit.width
         names = ("comes", "first", "last", "ends")
-        at = {name: delay_line(m, getattr(self, name), 5, name, reset=True) for name in names}
-        lane_1 = delayed(m, self.lane, 1, "lane")
+        # Of the cycle when operands come, and of those that follow.
+        at = {
+            name: delay_line(m, getattr(self, name), STORE_CYCLES + 4, name, reset=True)[
+                STORE_CYCLES:
+            ]
+            for name in names
+        }
+        lane = delayed(m, self.lane, STORE_CYCLES, "lane")
         factor = signed(config.unit.factor_bits + 1)
         share = Signal(factor)
-        m.d.comb += share.eq(Array(self.shares)[lane_1])
+        m.d.comb += share.eq(Array(self.shares)[lane])
         # Registers for the operands, for the products, then the sums of all of them so far.
         sums = []
         for part in range(parts):
@@ -88,10 +95,10 @@ class ProductSums(wiring.Component):
                     other.eq(Mux(self.mix, number << shift, number)),
                     product.eq(operand * other),
                 ]
-                with m.If(at["comes"][3]):
-                    m.d.sync += total.eq(Mux(at["first"][3], 0, total) + product)
+                with m.If(at["comes"][2]):
+                    m.d.sync += total.eq(Mux(at["first"][2], 0, total) + product)
                 sums.append(total)
-        self._collect(m, sums, at, delayed(m, lane_1, 4, "of_lane"))
+        self._collect(m, sums, at, delayed(m, lane, 4, "of_lane"))
         return m
 
     def _collect(self, m, sums, at, lane) -> None:
@@ -107,13 +114,13 @@ class ProductSums(wiring.Component):
         m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=DEPTH)
         complete = Signal(data.ArrayLayout(shape, config.products), reset_less=True)
         partial = [Signal(shape, name=f"partial_{k}", reset_less=True) for k in range(parts)]
-        with m.If(at["last"][4]):
+        with m.If(at["last"][3]):
             m.d.sync += [to.eq(each) for to, each in zip(complete, sums, strict=True)]
             for k, to in enumerate(partial):
                 m.d.sync += to.eq(sum(sums[lanes * k + 1 : lanes * (k + 1)], sums[lanes * k]))
         collected = Signal(layout, reset_less=True)
         shift = delayed(m, self.kept[0].shift, 4, "shift")
-        with m.If(at["last"][5]):
+        with m.If(at["last"][4]):
             with m.If(self.mix):
                 m.d.sync += collected.sums.eq(complete)
             with m.Else():
@@ -131,7 +138,7 @@ class ProductSums(wiring.Component):
         m.d.comb += [
             fire.eq(self.valid & self.pop),
             fifo.w_data.eq(collected),
-            fifo.w_en.eq(delayed(m, at["ends"][5], 1, "whole", reset=True)),
+            fifo.w_en.eq(delayed(m, at["ends"][4], 1, "whole", reset=True)),
             fifo.r_en.eq(fire & last_part),
             self.valid.eq(fifo.r_rdy),
             Value.cast(self.o.sums).eq(Array(beats)[part]),

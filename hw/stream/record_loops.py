@@ -186,9 +186,10 @@ def matrix_flight(m, walker, walk: Walk) -> None:
     may = (quiet & ~same) | keeps
     leaves = is_["matrix"] & ~given
     leaves &= ~record.number_place.shared & ~record.target_place.shared
+    # A record is there for two cycles before it runs.
+    m.d.sync += walker.leaves.eq(leaves & ~walk.ends)
     m.d.comb += [
         walker.flight.eq(walk.flight),
-        walker.leaves.eq(leaves & ~walk.ends),
         walk.blocked.eq(walk.flight & ~is_["matrix"] & ~may),
         # What several matrices read is no result of one of them.
         walk.apart.eq(leaves & (~same | (walker.number_at == source))),

@@ -8,7 +8,12 @@ from amaranth.lib.wiring import In, Member, Out
 from seedbed.hw.parts.delay_line import delay_line, delayed
 from seedbed.hw.parts.fixed_requantize import overflows
 from seedbed.hw.products.gemv_layouts import sums_layout
-from seedbed.hw.stream.stream_layouts import SHIFT_BITS, element_layout, result_layout
+from seedbed.hw.stream.stream_layouts import (
+    SHIFT_BITS,
+    STORE_CYCLES,
+    element_layout,
+    result_layout,
+)
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE, RECORD
 
@@ -88,7 +93,7 @@ class RowOutput(wiring.Component):
     i_constants : In(stream)
         The constants of that row.
     read, address, data : Out, Out, In
-        The store's port; data comes a cycle after its address.
+        The store's port; data comes ``STORE_CYCLES`` after its address.
     write, write_at, mask, results : Out
         Elements of a beat are written to the store: those that ``mask`` has a 1 for.
     given, o : In(1), Out(stream)
@@ -104,7 +109,7 @@ class RowOutput(wiring.Component):
     end at most every ``vectors`` cycles.
     """
 
-    latency = 5
+    latency = STORE_CYCLES + 4
 
     def __init__(self, config: StreamEngineConfig):
         self.config = config
@@ -171,9 +176,9 @@ class RowOutput(wiring.Component):
                 writes[v].eq(taken[ends] & rows[ends].whole & (v < self.tokens) & ~self.given),
             ]
             before = Signal(element_layout(config), name=f"before_{v}", reset_less=True)
-            with m.If(delayed(m, reads[v], 1, f"read_{v}")):
+            with m.If(delayed(m, reads[v], STORE_CYCLES, f"read_{v}", reset=True)):
                 m.d.sync += before.eq(self.data)
-            value = self._element(m, v, rows[v], rows[v + 2], before)
+            value = self._element(m, v, rows[v], rows[v + STORE_CYCLES + 1], before)
             # The elements of this beat so far.
             collected = Signal(element_layout(config), name=f"collected_{v}")
             beat = Signal(element_layout(config), name=f"beat_{v}")
@@ -209,24 +214,25 @@ class RowOutput(wiring.Component):
         ]
         return queue.level
 
-    def _element(self, m, v, row, row_2, before) -> Value:
-        """Multiply, shift, add, saturate: five registers; return the element of a vector.
+    def _element(self, m, v, row, later, before) -> Value:
+        """Multiply, shift, add, saturate; return the element of a vector.
 
-        The constants are those of ``row``; two cycles later, it is ``row_2``.
+        The constants are those of ``row``; when ``before`` has come, it is ``later``. The registers
+        until then are the multiplier's.
         """
         config, unit = self.config, self.config.unit
         sums = [self.i.payload.sum] if config.vectors == 1 else [*self.i.payload.sum]
         number = delayed(m, sums[v][:SUM].as_signed(), v, f"sum_{v}")
         product = Signal(signed(SUM + unit.factor_bits + 1), name=f"product_{v}", reset_less=True)
         m.d.sync += product.eq(number * Cat(row.factor, Const(0, 1)).as_signed())
-        product_2 = delayed(m, product, 1, f"product_{v}")
+        product_there = delayed(m, product, STORE_CYCLES, f"product_{v}")
         shift = Signal.like(self.shift, name=f"shift_{v}", reset_less=True)
         m.d.sync += shift.eq(self.shift - self.shifts[v])
         # The bit below the last one rounds.
         shifted = Signal(signed(len(product) + 1), name=f"shifted_{v}", reset_less=True)
-        m.d.sync += shifted.eq(Cat(Const(0, 1), product_2).as_signed() >> shift)
+        m.d.sync += shifted.eq(Cat(Const(0, 1), product_there).as_signed() >> shift)
         addend = Signal(signed(BIAS + 1), name=f"addend_{v}", reset_less=True)
-        m.d.sync += addend.eq(row_2.bias + Mux(self.add, Array(before)[row_2.lane], 0))
+        m.d.sync += addend.eq(later.bias + Mux(self.add, Array(before)[later.lane], 0))
         total = Signal(signed(len(product) + 2), name=f"total_{v}", reset_less=True)
         m.d.sync += total.eq((shifted >> 1) + shifted[0] + addend)
         value = Signal(signed(unit.residual_width), name=f"value_{v}", reset_less=True)

@@ -10,6 +10,7 @@ from seedbed.hw.memory.memory_port import (
     response_layout,
     write_layout,
 )
+from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.stream.attend_products import AttendProducts
 from seedbed.hw.stream.burst_reader import BurstReader
 from seedbed.hw.stream.greatest_element import GreatestElement
@@ -328,19 +329,22 @@ class StreamEngine(wiring.Component):
             shape=element_layout(config), depth=config.store, init=[]
         )
         read, write = store.read_port(), store.write_port(granularity=1)
-        m.d.comb += read.addr.eq(vectors.address)
+        # A register before the memory and one behind it, as STORE_CYCLES says. Writes have the
+        # first one, too, so that the order of reads and writes stays.
+        m.d.sync += read.addr.eq(vectors.address)
         for part in (products, narrow, matrix):
             with m.If(part.read):
-                m.d.comb += read.addr.eq(part.address)
+                m.d.sync += read.addr.eq(part.address)
+        there = delayed(m, read.data, 1, "store_data")
         for part in (vectors, products, narrow, matrix):
-            m.d.comb += part.data.eq(read.data)
+            m.d.comb += part.data.eq(there)
         if config.ahead:
             m.d.comb += [
                 *(port.eq(matrix.read) for port in (vectors.read_waits, products.waits)),
                 narrow.waits.eq(matrix.read),
                 vectors.write_waits.eq(matrix.write),
             ]
-        m.d.comb += [
+        m.d.sync += [
             write.addr.eq(Mux(matrix.write, matrix.write_at, vectors.write_at)),
             write.en.eq(Mux(matrix.write, matrix.mask, vectors.write.replicate(config.lanes))),
             write.data.eq(Mux(matrix.write, matrix.results, vectors.values)),

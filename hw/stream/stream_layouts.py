@@ -15,6 +15,7 @@ __all__ = [
     "POSITION_BITS",
     "SHIFT_BITS",
     "STATUS",
+    "STORE_CYCLES",
     "TOKEN_BITS",
     "element_layout",
     "header_layout",
@@ -37,6 +38,9 @@ KIND_CODES = codes(KINDS)
 STATUS = codes(STREAM_ENGINE_STATUS)
 #: Bits of a token's number, and of its position.
 TOKEN_BITS, POSITION_BITS = HEADER["tokens"], HEADER["context"]
+#: Cycles from an address of the store to its data: the memory's, and a register on each side of
+#: it, as its blocks lie all over a chip.
+STORE_CYCLES = 3
 #: Bits of the shift of a key or a value.
 SHIFT_BITS = 4
 

@@ -338,8 +338,8 @@ def operands(dut: OperandReader) -> Module:
     free(m, *(getattr(dut, name) for name in ports))
     for name in OPERANDS:
         free(m, getattr(dut, f"{name}_on"), getattr(dut, f"{name}_at"))
-        level, comes = inside[f"{name}_fifo.level"], inside[f"{name}_comes"]
-        m.d.comb += Assert(level + comes <= OPERAND_BEATS)
+        comes = [inside[f"{name}_comes_d{k + 1}"] for k in range(STORE_CYCLES)]
+        m.d.comb += Assert(sum(comes, inside[f"{name}_fifo.level"]) <= OPERAND_BEATS)
     m.d.comb += [
         Assume(~dut.pop | dut.valid),
         Assert(~dut.read | (inside["issue"] & (inside["issue"] - 1) == 0)),
@@ -580,7 +580,7 @@ PROOFS = (
                 "& ~is_unwritten(self.unwritten, place)",
                 "",
             ),
-            Mutant("a beat has no place", "fifo.level + comes < DEPTH", "fifo.level < DEPTH"),
+            Mutant("a beat has no place", "fifo.level + sum(on_way) < DEPTH", "fifo.level < DEPTH"),
             Mutant("the port of a matrix is taken", "& ~self.waits", ""),
         ),
     ),
