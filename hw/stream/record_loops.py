@@ -186,9 +186,11 @@ def matrix_flight(m, walker, walk: Walk) -> None:
     may = (quiet & ~same) | keeps
     leaves = is_["matrix"] & ~given
     leaves &= ~record.number_place.shared & ~record.target_place.shared
-    # A record is there for two cycles before it runs.
-    m.d.sync += walker.leaves.eq(leaves & ~walk.ends)
+    # A record is there for two cycles before it runs; an error may come when it does.
+    may_leave = Signal()
+    m.d.sync += may_leave.eq(leaves & ~walk.ends)
     m.d.comb += [
+        walker.leaves.eq(may_leave & ~walker.failed),
         walker.flight.eq(walk.flight),
         walk.blocked.eq(walk.flight & ~is_["matrix"] & ~may),
         # What several matrices read is no result of one of them.

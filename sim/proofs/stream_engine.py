@@ -17,7 +17,12 @@ from seedbed.hw.stream.record_walker import RecordWalker
 from seedbed.hw.stream.result_writer import ResultWriter
 from seedbed.hw.stream.row_output import RowOutput, row_layout
 from seedbed.hw.stream.row_products import WaySums
-from seedbed.hw.stream.stream_layouts import is_given, is_unwritten, record_kinds
+from seedbed.hw.stream.stream_layouts import (
+    STORE_CYCLES,
+    is_given,
+    is_unwritten,
+    record_kinds,
+)
 from seedbed.sim.proofs import stream_engine_memory
 from seedbed.sim.proofs.bench import cover, free, free_inputs, past, steady, stream_rules, transfer
 from seedbed.sim.proofs.mac_array import fifo_invariants
@@ -35,12 +40,13 @@ def products(dut: AttendProducts) -> Module:
     free(m, dut.start, dut.pop)
     token, word, running = (inside[name] for name in ("token", "word", "running"))
     begun, level, whole = (inside[f"sums.{name}"] for name in ("begun", "fifo.level", "whole_d1"))
-    loading, filled = inside["loading"], inside["filled_d1"]
+    loading, comes = inside["loading"], [inside[f"filled_d{k + 1}"] for k in range(STORE_CYCLES)]
+    filled = Cat(comes).any()
     issue, ends = inside["issue"], inside["ends"]
     lane = token[0]
     # A group of sums has begun and not ended; others are on their way to the queue.
     opened = running & Mux(dut.mix, token != 0, (word != 0) | lane)
-    stages = [inside[f"sums.ends_d{k}"] for k in (1, 2, 3, 4)]
+    stages = [inside[f"sums.ends_d{k}"] for k in range(1, STORE_CYCLES + 5)]
     # Beats that were asked for, and that have ended.
     total = Mux(dut.mix, dut.head, (dut.tokens + 1) >> 1)
     ended = Signal(4)
@@ -57,7 +63,7 @@ def products(dut: AttendProducts) -> Module:
         Assert(begun <= DEPTH),
         # What an induction has to know.
         Assert(begun == sum(stages, level + whole + opened)),
-        Assert(running + loading + filled <= 1),
+        Assert(sum(comes, running + loading) <= 1),
         Assert(~(loading | filled) | (~dut.mix & (token == 0) & (word == 0) & (ended == 0))),
         Assert(~running | ((token < dut.tokens) & (word < dut.head))),
         Assert(~running | (ended == Mux(dut.mix, word, token >> 1))),
@@ -372,11 +378,10 @@ def begins(dut: RecordWalker) -> Module:
 def flights(dut: RecordWalker) -> Module:
     """See what is done while a matrix runs whose record has been left."""
     m, inside = free_inputs(dut)
-    ports = (
-        "start", "header", "record", "ended", "idle", "failed", "count", "left", "matrix_done",
-        "matrix_loading",
-    )  # fmt: skip
+    ports = "start", "record", "ended", "idle", "failed", "left", "matrix_done", "matrix_loading"
     free(m, *(getattr(dut, name) for name in ports))
+    # A program and a block stay what they are.
+    steady(m, dut.header, dut.count)
     record, vectors = dut.record, dut.config.vectors
     is_ = record_kinds(dut.config, record)
     # States are numbered in the order in which they are named.
@@ -408,6 +413,7 @@ def flights(dut: RecordWalker) -> Module:
     other = is_["keep"] & (record.number_place.place != target)
     of_others = ((is_["pass"] & ~given) | is_["keep"]) & ~of_it
     matrix_runs = runs_record & is_["matrix"]
+    ends = inside["ends"] & ~dut.failed
     rows = [NUMBERS.index(name) for name in ("token", "position")]
     of_table = is_["pass"] & Cat(record.numbers == k for k in rows).any()
     m.d.comb += [
@@ -417,6 +423,7 @@ def flights(dut: RecordWalker) -> Module:
         Assert(dut.flight == (runs & ~matrix_runs)),
         # What an induction has to know.
         Assert(state <= len(names)),
+        Assert(~(runs_record & inside["may_leave"]) | (is_["matrix"] & ~given & ~ends)),
         Assert(~matrix_runs | (runs & (inside["token"] == token))),
         Assert(~matrix_runs | (record.target_place.place == target)),
         Assert(~dut.flight | (inside["flight_token"] == token)),
@@ -460,7 +467,7 @@ PROOFS = (
         config=SMALL,
         harness=products,
         depth=2,
-        reach=24,
+        reach=28,
         mutants=(
             Mutant(
                 "a beat begins without a place",
@@ -573,7 +580,7 @@ PROOFS = (
         config=SMALL,
         harness=operands,
         depth=1,
-        reach=8,
+        reach=14,
         mutants=(
             Mutant(
                 "operands are read too early",
@@ -654,7 +661,7 @@ PROOFS = (
         config=replace(SMALL, vectors=4),
         harness=row_results,
         depth=2,
-        reach=24,
+        reach=30,
         mutants=(
             Mutant("beats of two vectors begin or end together", "& ~crowded", ""),
             Mutant(
