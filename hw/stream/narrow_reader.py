@@ -62,7 +62,7 @@ class NarrowReader(wiring.Component):
     shifts : Out
         The shift of each vector, from the first beat on.
     done : Out(1)
-        All beats have been taken.
+        All beats have been taken. In the cycle of ``start``, it is of the vectors before.
     """
 
     def __init__(self, config: StreamEngineConfig):
@@ -127,7 +127,7 @@ class NarrowReader(wiring.Component):
             with m.State("IDLE"):
                 restart(self.at)
                 m.d.sync += rest.eq(self.count)
-                m.d.comb += self.done.eq(~self.start & ~self.valid & room[1])
+                m.d.comb += self.done.eq(~self.valid & room[1])
                 with m.If(self.start):
                     m.next = "SEARCH"
                     with m.If(self.exact):

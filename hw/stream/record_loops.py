@@ -186,15 +186,17 @@ def matrix_flight(m, walker, walk: Walk) -> None:
     may = (quiet & ~same) | keeps
     leaves = is_["matrix"] & ~given
     leaves &= ~record.number_place.shared & ~record.target_place.shared
-    # A record is there for two cycles before it runs; an error may come when it does.
+    # A record is there for two cycles before it runs, the rows of a matrix for more before they are
+    # asked for; an error may come when it runs. What several matrices read is no result of one.
     may_leave = Signal()
-    m.d.sync += may_leave.eq(leaves & ~walk.ends)
+    m.d.sync += [
+        may_leave.eq(leaves & ~walk.ends),
+        walk.apart.eq(leaves & (~same | (walker.number_at == source))),
+    ]
     m.d.comb += [
         walker.leaves.eq(may_leave & ~walker.failed),
         walker.flight.eq(walk.flight),
         walk.blocked.eq(walk.flight & ~is_["matrix"] & ~may),
-        # What several matrices read is no result of one of them.
-        walk.apart.eq(leaves & (~same | (walker.number_at == source))),
     ]
     with m.If(walk.runs & walk.advance & is_["matrix"] & ~walker.matrix_done):
         m.d.sync += [

@@ -1,7 +1,7 @@
 """Runs programs in external memory: transformers, and dense networks, for a block of tokens."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import memory, stream, wiring
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.memory.memory_port import (
@@ -10,7 +10,6 @@ from seedbed.hw.memory.memory_port import (
     response_layout,
     write_layout,
 )
-from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.stream.attend_products import AttendProducts
 from seedbed.hw.stream.burst_reader import BurstReader
 from seedbed.hw.stream.greatest_element import GreatestElement
@@ -21,7 +20,6 @@ from seedbed.hw.stream.narrow_reader import NarrowReader
 from seedbed.hw.stream.program_store import ProgramStore
 from seedbed.hw.stream.record_walker import RecordWalker
 from seedbed.hw.stream.stream_layouts import (
-    element_layout,
     is_given,
     job_layout,
     record_kinds,
@@ -30,6 +28,7 @@ from seedbed.hw.stream.stream_layouts import (
     token_layout,
 )
 from seedbed.hw.stream.vector_pass import VectorPass
+from seedbed.hw.stream.vector_store import vector_store
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import NUMBERS, TARGETS
 
@@ -158,14 +157,15 @@ class StreamEngine(wiring.Component):
             done &= writes.exchange.done
         m.d.comb += [to.failed.eq(failed) for to in (program, intake, walker)]
         self._program(m, intake, program, walker, reader)
-        self._memory(m, is_, program, walker, reader, takers)
+        tunes = writes.tuner.busy if config.tune else Const(0)
+        self._memory(m, is_, program, walker, reader, takers, tunes)
         if config.tune:
             writes.tune(m, intake, walker, reader, failed)
             m.d.comb += matrix.fractional.eq(program.header.trellis[0])
         self._pass(m, is_, walker, vectors, products)
         self._narrow(m, is_, walker, narrow, products, matrix)
         self._matrix(m, is_, walker, narrow, matrix)
-        self._store(m, vectors, products, narrow, matrix)
+        vector_store(m, config, vectors, products, narrow, matrix)
         matrix_ended = matrix.done
         if config.ahead:
             matrix_ended |= walker.leaves & matrix.loaded
@@ -211,8 +211,11 @@ class StreamEngine(wiring.Component):
             ),
         ]
 
-    def _memory(self, m, is_, program, walker, reader, parts) -> None:
-        """Give the beats of memory to the part that asked for them, by kind of record."""
+    def _memory(self, m, is_, program, walker, reader, parts, tunes) -> None:
+        """Give the beats of memory to the part that asked for them, by kind of record.
+
+        While a command to tune runs, ``tunes``, they are not for these.
+        """
         loading = Signal()
         running = Signal()
         # What has been asked for ahead is of the record that begins next.
@@ -240,9 +243,17 @@ class StreamEngine(wiring.Component):
             walker.i: ~loading & ~running,
             **{to: chosen[kind] for kind, to in parts.items()},
         }
+        # A register: whether a beat is good is decided from what comes of memory.
+        full, taken = Signal(name="beat_full"), Signal(name="beat_taken")
+        beat = Signal.like(reader.o.payload, name="beat", reset_less=True)
+        m.d.comb += [
+            reader.o.ready.eq(~full | taken),
+            taken.eq(Cat(to.ready & chosen for to, chosen in takers.items()).any()),
+        ]
+        with m.If(reader.o.ready):
+            m.d.sync += [full.eq(reader.o.valid & ~tunes), beat.eq(reader.o.payload)]
         for to, chosen in takers.items():
-            m.d.comb += [to.valid.eq(reader.o.valid & chosen), to.payload.eq(reader.o.payload)]
-        m.d.comb += reader.o.ready.eq(Cat(to.ready & chosen for to, chosen in takers.items()).any())
+            m.d.comb += [to.valid.eq(full & chosen), to.payload.eq(beat)]
 
     def _pass(self, m, is_, walker, vectors, products) -> None:
         """Connect passes of the vector unit, and the products that they begin with."""
@@ -321,31 +332,3 @@ class StreamEngine(wiring.Component):
                 walker.matrix_done.eq(matrix.done),
                 walker.matrix_loading.eq(matrix.loading),
             ]
-
-    def _store(self, m, vectors, products, narrow, matrix) -> None:
-        """Connect the memory of vectors: the results of a matrix come before all others."""
-        config = self.config
-        m.submodules.store = store = memory.Memory(
-            shape=element_layout(config), depth=config.store, init=[]
-        )
-        read, write = store.read_port(), store.write_port(granularity=1)
-        # A register before the memory and one behind it, as STORE_CYCLES says. Writes have the
-        # first one, too, so that the order of reads and writes stays.
-        m.d.sync += read.addr.eq(vectors.address)
-        for part in (products, narrow, matrix):
-            with m.If(part.read):
-                m.d.sync += read.addr.eq(part.address)
-        there = delayed(m, read.data, 1, "store_data")
-        for part in (vectors, products, narrow, matrix):
-            m.d.comb += part.data.eq(there)
-        if config.ahead:
-            m.d.comb += [
-                *(port.eq(matrix.read) for port in (vectors.read_waits, products.waits)),
-                narrow.waits.eq(matrix.read),
-                vectors.write_waits.eq(matrix.write),
-            ]
-        m.d.sync += [
-            write.addr.eq(Mux(matrix.write, matrix.write_at, vectors.write_at)),
-            write.en.eq(Mux(matrix.write, matrix.mask, vectors.write.replicate(config.lanes))),
-            write.data.eq(Mux(matrix.write, matrix.results, vectors.values)),
-        ]

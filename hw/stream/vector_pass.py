@@ -219,5 +219,5 @@ class VectorPass(wiring.Component):
             self.values.eq(results.values),
             self.unwritten.eq(results.unwritten),
             self.idle.eq(~(results.waiting | results.draining)),
-            self.done.eq(~(asking | results.waiting | (results.draining & given) | self.start)),
+            self.done.eq(~(asking | results.waiting | (results.draining & given))),
         ]

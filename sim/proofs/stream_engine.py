@@ -386,8 +386,9 @@ def flights(dut: RecordWalker) -> Module:
     is_ = record_kinds(dut.config, record)
     # States are numbered in the order in which they are named.
     state = inside["fsm_state"]
-    names = "IDLE", "FETCH", "TAKE", "PLACE", "MULTIPLY", "BEGIN", "ASK", "ROW", "CONSTANTS"
-    names = *names, "WEIGHTS"
+    names = (
+        "IDLE", "FETCH", "TAKE", "PLACE", "MULTIPLY", "BEGIN", "ASK", "ROW", "CONSTANTS", "WEIGHTS",
+    )  # fmt: skip
     begins, runs_record = state == names.index("BEGIN"), state == len(names)
     leaves = dut.leaves & AnySeq(1)
     m.d.comb += [

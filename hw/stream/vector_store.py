@@ -1,0 +1,41 @@
+"""The memory of vectors, between the parts of the engine that read and write it."""
+
+from amaranth.hdl import Module, Mux
+from amaranth.lib import memory
+
+from seedbed.hw.parts.delay_line import delayed
+from seedbed.hw.stream.stream_layouts import element_layout
+from seedbed.spec import StreamEngineConfig
+
+__all__ = ["vector_store"]
+
+
+def vector_store(m: Module, config: StreamEngineConfig, vectors, products, narrow, matrix) -> None:
+    """Connect the store: the results of a matrix come before all others.
+
+    A register before the memory and one behind it make the
+    :data:`~seedbed.hw.stream.stream_layouts.STORE_CYCLES` of a read. Writes have the first one,
+    too, so that the order of reads and writes stays.
+    """
+    m.submodules.store = store = memory.Memory(
+        shape=element_layout(config), depth=config.store, init=[]
+    )
+    read, write = store.read_port(), store.write_port(granularity=1)
+    m.d.sync += read.addr.eq(vectors.address)
+    for part in (products, narrow, matrix):
+        with m.If(part.read):
+            m.d.sync += read.addr.eq(part.address)
+    there = delayed(m, read.data, 1, "store_data")
+    for part in (vectors, products, narrow, matrix):
+        m.d.comb += part.data.eq(there)
+    if config.ahead:
+        m.d.comb += [
+            *(port.eq(matrix.read) for port in (vectors.read_waits, products.waits)),
+            narrow.waits.eq(matrix.read),
+            vectors.write_waits.eq(matrix.write),
+        ]
+    m.d.sync += [
+        write.addr.eq(Mux(matrix.write, matrix.write_at, vectors.write_at)),
+        write.en.eq(Mux(matrix.write, matrix.mask, vectors.write.replicate(config.lanes))),
+        write.data.eq(Mux(matrix.write, matrix.results, vectors.values)),
+    ]
