@@ -21,10 +21,9 @@ from seedbed.flow.importer.program_file import read
 from seedbed.flow.run.files import require_output, write_atomic
 from seedbed.flow.run.options import Force, show_table
 from seedbed.golden.stream_engine import StreamEngine as Model
-from seedbed.hw.parts.skid_buffer import SkidBuffer
 from seedbed.hw.stream.stream_engine import StreamEngine
 from seedbed.sim.cases.stream_programs import WORDS, drawn_program
-from seedbed.spec import SdramConfig, SkidBufferConfig, StreamEngineConfig
+from seedbed.spec import SdramConfig, StreamEngineConfig
 
 __all__ = ["BOARDS", "MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
 
@@ -128,11 +127,6 @@ class Top(wiring.Component):
     def _memory(self, m, engine, store, hold):
         """Connect the engine, which reads, and the store, which writes and has precedence."""
         command, read = self.o_command, self.i_read
-        # Behind the memory's queue, whose output is no register.
-        beat = read.payload.shape()
-        beats = SkidBuffer(SkidBufferConfig(width=beat.size), beat)
-        m.submodules.beats = ResetInserter(hold)(beats)
-        wiring.connect(m, beats.o, engine.i_read)
         # A command that is offered stays until its transfer.
         waits, held, writes = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -145,10 +139,10 @@ class Top(wiring.Component):
             ),
             store.o_command.ready.eq(command.ready & writes),
             engine.o_command.ready.eq(command.ready & ~writes),
-            beats.i.valid.eq(read.valid),
-            beats.i.payload.eq(read.payload),
+            engine.i_read.valid.eq(read.valid),
+            engine.i_read.payload.eq(read.payload),
             # What an engine that was reset had asked for.
-            read.ready.eq(beats.i.ready | hold),
+            read.ready.eq(engine.i_read.ready | hold),
         ]
         wiring.connect(m, store.o_write, wiring.flipped(self.o_write))
         wiring.connect(m, wiring.flipped(self.i_response), store.i_response)

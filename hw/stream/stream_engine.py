@@ -10,6 +10,7 @@ from seedbed.hw.memory.memory_port import (
     response_layout,
     write_layout,
 )
+from seedbed.hw.parts.skid_buffer import SkidBuffer
 from seedbed.hw.stream.attend_products import AttendProducts
 from seedbed.hw.stream.burst_reader import BurstReader
 from seedbed.hw.stream.greatest_element import GreatestElement
@@ -29,7 +30,7 @@ from seedbed.hw.stream.stream_layouts import (
 )
 from seedbed.hw.stream.vector_pass import VectorPass
 from seedbed.hw.stream.vector_store import vector_store
-from seedbed.spec import StreamEngineConfig
+from seedbed.spec import SkidBufferConfig, StreamEngineConfig
 from seedbed.spec.engine_records import NUMBERS, TARGETS
 
 __all__ = ["StreamEngine"]
@@ -243,17 +244,17 @@ class StreamEngine(wiring.Component):
             walker.i: ~loading & ~running,
             **{to: chosen[kind] for kind, to in parts.items()},
         }
-        # A register: whether a beat is good is decided from what comes of memory.
-        full, taken = Signal(name="beat_full"), Signal(name="beat_taken")
-        beat = Signal.like(reader.o.payload, name="beat", reset_less=True)
+        # Registers both ways: whether a beat is good is decided from what comes of memory, and
+        # whether it is taken, by the record and all parts.
+        m.submodules.beats = beats = SkidBuffer(SkidBufferConfig(width=self.config.beat_bits))
         m.d.comb += [
-            reader.o.ready.eq(~full | taken),
-            taken.eq(Cat(to.ready & chosen for to, chosen in takers.items()).any()),
+            beats.i.valid.eq(reader.o.valid & ~tunes),
+            beats.i.payload.eq(reader.o.payload),
+            reader.o.ready.eq(beats.i.ready),
+            beats.o.ready.eq(Cat(to.ready & chosen for to, chosen in takers.items()).any()),
         ]
-        with m.If(reader.o.ready):
-            m.d.sync += [full.eq(reader.o.valid & ~tunes), beat.eq(reader.o.payload)]
         for to, chosen in takers.items():
-            m.d.comb += [to.valid.eq(full & chosen), to.payload.eq(beat)]
+            m.d.comb += [to.valid.eq(beats.o.valid & chosen), to.payload.eq(beats.o.payload)]
 
     def _pass(self, m, is_, walker, vectors, products) -> None:
         """Connect passes of the vector unit, and the products that they begin with."""
