@@ -167,7 +167,7 @@ class AttendProducts(wiring.Component):
         writes = delayed(m, reads, STORE_CYCLES, "loading", reset=True)
         filled = delayed(m, reads & ends, STORE_CYCLES, "filled", reset=True)
         place = delayed(m, beat, STORE_CYCLES, "beat")
-        # As keys are: a memory and a register behind it.
+        # The latency of keys: that of the memory, and its output register.
         word = delayed(m, word, STORE_CYCLES - 2, "word")
         with m.If(loading):
             m.d.comb += self.address.eq(self.at + beat)
@@ -197,7 +197,7 @@ class AttendProducts(wiring.Component):
     def _cache(self, m, place, sums) -> None:
         """Keep keys and values: a memory for each beat of a word."""
         config, bits = self.config, self._bits
-        # They come with the shares, which the store has.
+        # Keys and values come with the shares, which are read of the store.
         place = delayed(m, place, STORE_CYCLES - 2, "place")
         for k in range(1 << bits):
             m.submodules[f"cache_{k}"] = cache = memory.Memory(

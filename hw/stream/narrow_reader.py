@@ -188,12 +188,11 @@ class NarrowReader(wiring.Component):
     def _search(self, m, comes, vector, left, start, ended) -> Signal:
         """Find the shift of each vector; return whether all of them are there."""
         config, unit = self.config, self.config.unit
-        cycles = STORE_CYCLES
         among = Cat(left > k for k in range(config.lanes))
-        inside = delayed(m, among, cycles, "searched_inside")
-        number = delayed(m, vector, cycles + 1, "searched")
-        last = delayed(m, ended, cycles + 1, "search_ends")
-        _, *on_way = delay_line(m, comes, cycles + 1, "search", reset=True)
+        inside = delayed(m, among, STORE_CYCLES, "searched_inside")
+        number = delayed(m, vector, STORE_CYCLES + 1, "searched")
+        last = delayed(m, ended, STORE_CYCLES + 1, "search_ends")
+        _, *on_way = delay_line(m, comes, STORE_CYCLES + 1, "search", reset=True)
         ones = Signal(unit.residual_width - 1, reset_less=True)
         found = [
             (x[:-1] ^ x[-1].replicate(len(x) - 1)) & inside[k].replicate(len(x) - 1)
@@ -224,10 +223,9 @@ class NarrowReader(wiring.Component):
         config, unit = self.config, self.config.unit
         layout = data.StructLayout({"values": values_layout(config), "shift": SHIFT_BITS})
         m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=DEPTH)
-        cycles = STORE_CYCLES
-        inside = delayed(m, Cat(left > k for k in range(config.lanes)), cycles, "inside")
+        inside = delayed(m, Cat(left > k for k in range(config.lanes)), STORE_CYCLES, "inside")
         shift = Signal(SHIFT_BITS, reset_less=True)
-        m.d.sync += shift.eq(Array(self.shifts)[delayed(m, vector, cycles - 1, "vector")])
+        m.d.sync += shift.eq(Array(self.shifts)[delayed(m, vector, STORE_CYCLES - 1, "vector")])
         beat = Signal(layout, reset_less=True)
         taken = layout(fifo.r_data)
         for k, (x, to) in enumerate(zip(self.data, beat.values, strict=True)):
@@ -242,7 +240,7 @@ class NarrowReader(wiring.Component):
             small, _ = saturate(m, total, Fixed(unit.cache_width, 0), f"small_{k}")
             m.d.sync += to.eq(Mux(inside[k], Mux(self.small, small, wide), 0))
         m.d.sync += beat.shift.eq(shift)
-        _, *on_way = delay_line(m, comes, cycles + 1, "comes", reset=True)
+        _, *on_way = delay_line(m, comes, STORE_CYCLES + 1, "comes", reset=True)
         m.d.comb += [
             fifo.w_data.eq(beat),
             fifo.w_en.eq(on_way[-1]),

@@ -38,8 +38,8 @@ KIND_CODES = codes(KINDS)
 STATUS = codes(STREAM_ENGINE_STATUS)
 #: Bits of a token's number, and of its position.
 TOKEN_BITS, POSITION_BITS = HEADER["tokens"], HEADER["context"]
-#: Cycles from an address of the store to its data: the memory's, and a register on each side of
-#: it, as its blocks lie all over a chip.
+#: Read latency of the store: a register of the address, the memory, and a register of the data, as
+#: its block RAMs are spread over the chip.
 STORE_CYCLES = 3
 #: Bits of the shift of a key or a value.
 SHIFT_BITS = 4

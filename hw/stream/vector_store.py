@@ -13,9 +13,9 @@ __all__ = ["vector_store"]
 def vector_store(m: Module, config: StreamEngineConfig, vectors, products, narrow, matrix) -> None:
     """Connect the store: the results of a matrix come before all others.
 
-    A register before the memory and one behind it make the
-    :data:`~seedbed.hw.stream.stream_layouts.STORE_CYCLES` of a read. Writes have the first one,
-    too, so that the order of reads and writes stays.
+    A read takes :data:`~seedbed.hw.stream.stream_layouts.STORE_CYCLES`: its address, the memory and
+    its data are registered. A write is registered once, like the address of a read, so that the
+    order of reads and writes stays.
     """
     m.submodules.store = store = memory.Memory(
         shape=element_layout(config), depth=config.store, init=[]
