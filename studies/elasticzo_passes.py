@@ -29,6 +29,7 @@ VARIANTS: dict[str, tuple[int, str, int, int]] = {
     "levels": (256, "software", 4, 4),
     "6 bits": (256, "software", 1, 6),
     "batch 32, rank 1": (32, "rank1", 1, 4),
+    "batch 64, levels": (64, "software", 4, 4),
     "batch 32, levels": (32, "software", 4, 4),
     "batch 32, 6 bits": (32, "software", 1, 6),
     "batch 32, rank 1, levels": (32, "rank1", 4, 4),

@@ -344,15 +344,42 @@ app.command()(ipxact)
 app.command("paper-tables")(paper_tables)
 
 
-def _measure(build: Path, **selection: Any) -> None:
+Stale = Annotated[
+    bool,
+    typer.Option(
+        "--stale",
+        help="Run only the measurements whose committed figures, in docs/figures, are missing or "
+        "of an earlier netlist; of simulations, cocotb, proofs and hostile frames, also of an "
+        "earlier bench.",
+    ),
+]
+
+
+def _require_kinds(names: list[str] | None) -> None:
+    """Raise ``ValueError`` for a kind that there is not."""
+    for name in names or ():
+        if name not in KINDS:
+            raise ValueError(
+                f"kind must be one of {', '.join(KINDS)}, not {name!r}"
+                f"{registry.suggestion(name, KINDS)}"
+            )
+
+
+def _measure(build: Path, *, stale: bool = False, **selection: Any) -> None:
     """Run the selected measurements that are not cached, and print their tables."""
-    from seedbed.flow.report import jobs
+    from seedbed.flow.report import figures, jobs
 
     plan = jobs.plan(build, **selection)
     if not plan:
         raise ValueError(
             f"there are no measurements of that kind for {', '.join(selection['cores'])}"
         )
+    if stale:
+        figures.recall(Path(), plan)
+        jobs.elaborate(plan, err)
+        found = figures.outdated(plan, figures.load(Path()))
+        out.print(f"{len(plan) - len(found)} of {len(plan)} measurements are in {figures.FOLDER}.")
+        plan = found
     _print([row.to_json() for row in jobs.measure(plan, err)])
 
 
@@ -392,17 +419,13 @@ def measure(
             "measured."
         ),
     ] = None,
+    stale: Stale = False,
     build: Build = BUILD,
 ) -> None:
     """Run the measurements that the registry lists, by kind and core, and print them."""
-    for name in kind or ():
-        if name not in KINDS:
-            raise ValueError(
-                f"kind must be one of {', '.join(KINDS)}, not {name!r}"
-                f"{registry.suggestion(name, KINDS)}"
-            )
+    _require_kinds(kind)
     cores = {registry.find(name).name for name in core} if core else set(CORES)
-    _measure(build, kinds=set(kind) if kind else None, cores=cores)
+    _measure(build, stale=stale, kinds=set(kind) if kind else None, cores=cores)
 
 
 @app.command()
@@ -449,14 +472,11 @@ def report(
         bool,
         typer.Option("--all", help="Run all measurements, also cocotb, proofs and mutation."),
     ] = False,
-    stale: Annotated[
-        bool,
-        typer.Option(
-            "--stale",
-            help="Run only the measurements whose committed figures, in docs/figures, are of an "
-            "earlier netlist, or missing.",
-        ),
-    ] = False,
+    stale: Stale = False,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help="Measure only this kind, as 'measure' does. It may be repeated."),
+    ] = None,
     core: Annotated[
         list[str] | None,
         typer.Option(help="Measure only this core. The option may be repeated."),
@@ -473,8 +493,8 @@ def report(
 ) -> None:
     """Run the measurements that are not cached, and write the report.
 
-    The report is JSON, Markdown, HTML and plots. It includes the valid cached results of other
-    commands.
+    With --kind, they are all of those kinds. The report is JSON, Markdown, HTML and plots. It
+    includes the valid cached results of other commands.
     """
     from seedbed.flow.cli import instantft_rtl, zo_trainer_rtl
     from seedbed.flow.report import checked, figures, jobs
@@ -482,14 +502,16 @@ def report(
     from seedbed.flow.report import report as document_files
     from seedbed.studies import formats, seedlm, zo
 
+    _require_kinds(kind)
     everything = jobs.plan(build)
     chosen = {registry.find(name).name for name in core} if core else set(CORES)
-    wanted = [job for job in everything if job.core in chosen]
+    wanted = [j for j in everything if j.core in chosen and (not kind or j.kind in kind)]
     if stale:
         docs = docs or Path()
+        figures.recall(docs, wanted)
         jobs.elaborate(wanted, err)
         wanted = figures.outdated(wanted, figures.load(docs))
-    elif not all_:
+    elif not all_ and not kind:
         wanted = [j for j in wanted if j.main and (not quick or j.kind in jobs.QUICK)]
     jobs.measure(wanted, err)
     folder = build / "demo"
@@ -506,6 +528,7 @@ def report(
         rows = figures.merged(figures.load(docs), rows)
         figures.save(docs, rows)
         jobs.elaborate(everything, err)
+        figures.remember(docs, everything)
         committed = document_files.document(rows, lambda row: figures.is_stale(row, build))
         pages.docs(committed, docs)
     for line in document_files.summary(document["rows"]):

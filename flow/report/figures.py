@@ -1,19 +1,26 @@
 """Committed figures: the rows of ``docs/figures``, a file a core, and whether they are stale."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 from seedbed.flow.cores import registry
 from seedbed.flow.cores.core import Variant
-from seedbed.flow.report.kinds import ELABORATED, Job, elaborated
+from seedbed.flow.report.jobs import evidence
+from seedbed.flow.report.kinds import CHECKS, ELABORATED, Job, elaborated, elaboration
 from seedbed.flow.report.row import Row, load_rows, saved_rows
+from seedbed.flow.run.cache import memo
 from seedbed.flow.run.files import write_atomic
 
-__all__ = ["FOLDER", "is_stale", "load", "merged", "outdated", "save"]
+__all__ = [
+    "FOLDER", "NETLISTS", "is_stale", "load", "merged", "outdated", "recall", "remember", "save",
+]  # fmt: skip
 
 #: Where the figures are, below the folder of the project.
 FOLDER = Path("docs/figures")
+#: By configuration: the hash of everything that its elaborated design depends on, and its own.
+NETLISTS = Path("docs/netlists.json")
 #: Kinds whose rows are a table of all cores, in a file of its own.
 TABLES = ("energy", "testu01", "crush", "memory")
 
@@ -50,6 +57,33 @@ def save(root: Path, rows: Iterable[Row]) -> list[Path]:
     ]
 
 
+def _designs(jobs: Iterable[Job]) -> Iterator[tuple[str, Job, str]]:
+    """Yield name, job and the hash of what the design depends on, of each configuration."""
+    for name, job in {f"{j.core}, {j.config}": j for j in jobs if j.kind in ELABORATED}.items():
+        key = json.dumps(elaboration(job), sort_keys=True)
+        yield name, job, sha256(key.encode()).hexdigest()[:16]
+
+
+def remember(root: Path, jobs: Iterable[Job]) -> Path:
+    """Write the hash of the elaborated design of each job's configuration to ``root``."""
+    found = {name: f"{of} {elaborated(job)}" for name, job, of in _designs(jobs)}
+    return write_atomic(root / NETLISTS, json.dumps(found, indent=1) + "\n")
+
+
+def recall(root: Path, jobs: Iterable[Job]) -> None:
+    """Put the hashes of ``root`` into the caches of the jobs, where nothing has changed since.
+
+    Those need not be elaborated, which takes minutes for all of them. There may be no hashes.
+    """
+    path = root / NETLISTS
+    known = json.loads(path.read_text()) if path.exists() else {}
+    for name, job, of in _designs(jobs):
+        before, netlist = known.get(name, " ").split(" ")
+        if before == of:
+            found = {"hash": netlist}
+            memo(job.build / "cache", "netlist", elaboration(job), lambda found=found: found)
+
+
 def is_stale(row: Row, build: Path) -> bool:
     """Return whether a row is of another netlist than today's."""
     variant = _variant(row)
@@ -60,14 +94,22 @@ def is_stale(row: Row, build: Path) -> bool:
 
 
 def outdated(jobs: Iterable[Job], rows: Iterable[Row]) -> list[Job]:
-    """Return the jobs that have no row, or a row of another netlist."""
-    netlists = {_key(row): row.netlist for row in rows}
-    return [
-        job
-        for job in jobs
-        if (key := _key(job)) not in netlists
-        or (job.kind in ELABORATED and netlists[key] != elaborated(job))
-    ]
+    """Return the jobs that have no row, or a row of another netlist.
+
+    Of a check, the bench counts as well: one whose row has today's
+    :func:`~seedbed.flow.report.jobs.evidence` would give it again.
+    """
+    known = {_key(row): row for row in rows}
+
+    def is_current(job: Job) -> bool:
+        row = known.get(_key(job))
+        if row is None:
+            return False
+        if job.kind in CHECKS:
+            return row.evidence == evidence(job)
+        return job.kind not in ELABORATED or row.netlist == elaborated(job)
+
+    return [job for job in jobs if not is_current(job)]
 
 
 def _key(of: Row | Job) -> tuple[str, str, str, str | None]:

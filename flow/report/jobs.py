@@ -1,5 +1,6 @@
 """The list of measurements, and their parallel execution with cached results."""
 
+import json
 from collections.abc import Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, as_completed, wait
 from contextlib import nullcontext
@@ -17,16 +18,17 @@ from threadpoolctl import threadpool_limits
 
 from seedbed.flow.cores import registry
 from seedbed.flow.report import paper
-from seedbed.flow.report.kinds import ELABORATED, KINDS, Job, elaborated
+from seedbed.flow.report.kinds import CHECKS, ELABORATED, KINDS, Job, elaborated
 from seedbed.flow.report.row import Row
 from seedbed.flow.run.cache import code, memo
 from seedbed.flow.run.files import os_error_path
 from seedbed.flow.run.processes import workers as processes
 from seedbed.flow.run.progress import PERIOD, Bar
 from seedbed.sim import tools
+from seedbed.sim.jobs.hostile import HOSTILE
 from seedbed.sim.proofs import PROOFS
 
-__all__ = ["QUICK", "cached", "elaborate", "measure", "plan"]
+__all__ = ["QUICK", "cached", "elaborate", "evidence", "measure", "plan"]
 
 #: Kinds for CI.
 QUICK = ("simulation", "statistics")
@@ -95,6 +97,14 @@ def plan(
             for proof in PROOFS
             if proof.core == core.name
         ]
+        found += [
+            Job(
+                kind="hostile", core=core.name, config=frames.config, build=build, main=False,
+                params=core.small | frames.more,
+            )
+            for frames in HOSTILE
+            if frames.core == core.name
+        ]  # fmt: skip
     return [job for job in found if job.kind in kinds]
 
 
@@ -105,15 +115,29 @@ def _key(job: Job, design: str) -> dict[str, Any]:
     own = [module.format(core=job.core) for module in kind.modules]
     # A design is known by its netlist: a better comment in a core leaves its figures valid.
     source = [] if job.kind in ELABORATED else [core.component.__module__]
-    modules = [*source, *([] if job.kind in IMPLEMENTED else [core.case.__module__]), *own]
+    cases = [] if job.kind in IMPLEMENTED else [core.case.__module__]
+    if job.kind == "cocotb" and core.bench:
+        cases.append(core.bench)
+    modules = [*source, *cases, *own]
+    texts = [path.read_text() for path in kind.files]
     return {
         "netlist": design,
         "job": [job.kind, job.core, job.config, job.target, repr(sorted(job.params.items()))],
-        "code": sha256("".join(code(module) for module in modules).encode()).hexdigest(),
+        "code": sha256("".join([*map(code, modules), *texts]).encode()).hexdigest(),
         "versions": {name: version(name) for name in (*DISTRIBUTIONS, *kind.distributions)},
         "tools": {name: environ.get(name) for name in tools.TOOLS}
         | ({kind.tool: tools.version(kind.tool)} if kind.tool else {}),
     }
+
+
+def evidence(job: Job) -> str:
+    """Return the hash of everything that a job's rows depend on, but where tools are found.
+
+    A committed row with it is the one that the job would give: 16 hexadecimal digits.
+    """
+    key = _key(job, elaborated(job) if job.kind in ELABORATED else "")
+    del key["tools"]
+    return sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
@@ -135,6 +159,7 @@ def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
             paper=paper.reference(row.core, row.params, row.kind, row.target),
             aim=paper.aims(row.core, row.params, row.kind, row.target),
             netlist=design,
+            evidence=evidence(job) if job.kind in CHECKS else "",
         )
         for row in rows
     ]

@@ -19,19 +19,27 @@ from seedbed.flow.report.row import Row, command
 from seedbed.flow.run.cache import code, memo
 from seedbed.sim import prove, tools
 from seedbed.sim.harness import Stalls, simulate
+from seedbed.sim.jobs.hostile import HOSTILE
 from seedbed.sim.proofs import PROOFS
-from seedbed.sim.verilog import mutate, verilate
+from seedbed.sim.verilog import mutate, script, verilate
 from seedbed.spec import SeedlmDecompressConfig
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.network import NetworkConfig
 
-__all__ = ["ELABORATED", "KINDS", "Job", "Kind", "elaborated", "in_cocotb", "plain"]
+__all__ = [
+    "CHECKS", "ELABORATED", "KINDS", "Job", "Kind", "elaborated", "elaboration", "in_cocotb",
+    "plain",
+]  # fmt: skip
 
 #: Kinds whose figures are of the elaborated design, and change with it alone.
 ELABORATED = (
     "simulation", "cocotb", "synthesis", "place", "place_ready", "place_free", "activity", "energy",
     "cycles", "job", "mutation",
 )  # fmt: skip
+#: Kinds that compare a core with its model, or prove it: their benches count as its design does.
+CHECKS = ("simulation", "cocotb", "proof", "hostile")
+#: Frames of a script of hostile ones, and the seed of frames, pauses and latencies.
+FRAMES, FRAME_SEED = 10_000, 11
 #: Seed of the testbenches' stimulus and stalls.
 BENCH_SEED = 1
 #: Seeds of place and route.
@@ -60,14 +68,10 @@ class Job:
         return f"{self.kind} of {self.core}, {self.config}{where}"
 
 
-def elaborated(job: Job, *, known: bool = False) -> str:
-    """Return the hash of the job's elaborated design: :func:`~seedbed.flow.emit.netlist.netlist`.
-
-    It is elaborated once, until the core's source or Amaranth changes. With ``known``, it is not
-    elaborated, and "" is returned if it has not been so far.
-    """
+def elaboration(job: Job) -> dict[str, Any]:
+    """Return everything that the elaborated design of a job depends on."""
     core = registry.find(job.core)
-    key = {
+    return {
         "core": job.core,
         "params": repr(sorted(job.params.items())),
         "source": sha256(
@@ -76,13 +80,21 @@ def elaborated(job: Job, *, known: bool = False) -> str:
         "amaranth": version("amaranth"),
     }
 
+
+def elaborated(job: Job, *, known: bool = False) -> str:
+    """Return the hash of the job's elaborated design: :func:`~seedbed.flow.emit.netlist.netlist`.
+
+    It is elaborated once, until the core's source or Amaranth changes. With ``known``, it is not
+    elaborated, and "" is returned if it has not been so far.
+    """
+
     def compute() -> dict[str, Any]:
         if known:
             raise LookupError
-        return {"hash": netlist.netlist(core, job.params)}
+        return {"hash": netlist.netlist(registry.find(job.core), job.params)}
 
     try:
-        return memo(job.build / "cache", "netlist", key, compute)["hash"]
+        return memo(job.build / "cache", "netlist", elaboration(job), compute)["hash"]
     except LookupError:
         return ""
 
@@ -312,6 +324,19 @@ def _proof(job: Job) -> Row:
     return _row(job, "formal", figures, tools=found["tools"])
 
 
+def _hostile(job: Job) -> Row:
+    core = registry.find(job.core)
+    config = core.configure(job.params)
+    steps = next(h.steps for h in HOSTILE if (h.core, h.config) == (job.core, job.config))
+    built = script.executable(
+        emitted(job), core.name, core.signature(config), build=job.build / "hostile"
+    )
+    frames = steps(config, frames=FRAMES, seed=FRAME_SEED)
+    figures = {"frames": FRAMES, "cycles": script.run(built, frames, seed=FRAME_SEED)}
+    versions = {"verilator": tools.version("VERILATOR")}
+    return _measured(job, figures, seeds=[FRAME_SEED], tools=versions)
+
+
 def _cycles(job: Job) -> Row:
     core = registry.find(job.core)
     config = core.configure(job.params)
@@ -358,7 +383,7 @@ class Kind:
     ``{core}`` in a module's name is replaced by the core's name. ``distributions`` are packages in
     addition to those that all kinds depend on. ``tool`` is one of
     :data:`seedbed.sim.tools.OPTIONAL`; without it, a full report omits the kind. So it does where a
-    measurement takes ``hours``.
+    measurement takes ``hours``. ``files`` are sources in other languages.
     """
 
     row: Callable[[Job], Row | None]
@@ -366,6 +391,7 @@ class Kind:
     distributions: tuple[str, ...] = ()
     tool: str | None = None
     hours: bool = False
+    files: tuple[Path, ...] = ()
 
 
 _EMITTED = "seedbed.flow.emit.deduplicate"
@@ -383,6 +409,11 @@ KINDS: dict[str, Kind] = {
     "statistics": Kind(_statistics, _MODEL),
     "speed": Kind(_speed, _MODEL, ("numba",)),
     "proof": Kind(_proof, ("seedbed.sim.prove", "seedbed.sim.proofs.{core}")),
+    "hostile": Kind(
+        _hostile,
+        ("seedbed.sim.jobs.hostile", "seedbed.sim.verilog.script"),
+        files=(script.MAIN, script.MAIN.with_name("streams.h")),
+    ),
     "cycles": Kind(_cycles, ("seedbed.sim.jobs.gemv_cycles", "seedbed.flow.jobs.gemv_cycles")),
     "job": Kind(_job, ("seedbed.flow.jobs.{core}_rtl",)),
     "mutation": Kind(_mutation, ("seedbed.sim.verilog.mutate",)),

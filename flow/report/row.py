@@ -39,6 +39,7 @@ UNITS: dict[str, str] = {
     "lut_per_lane_more": "LUT/lane",
     # Simulation, proof, mutation
     "runs": "runs",
+    "frames": "frames",
     # Cycles of a matrix-vector product by matrix size: compressed, uncompressed, and their ratio
     **{f"cycles_{side}": "cycles" for side in (512, 1024, 2048)},
     **{f"plain_cycles_{side}": "cycles" for side in (512, 1024, 2048)},
@@ -158,10 +159,10 @@ class Row:
         parameter ``data`` names the data set, where there are several.
     kind
         ``synthesis``, ``place``, ``place_ready`` (ready driven by a LUT), ``place_free`` (without a
-        floorplan), ``ratio``, ``simulation``, ``cocotb``, ``cycles``, ``job``, ``proof``,
-        ``mutation``, ``statistics``, ``dieharder``, ``testu01``, ``crush``, ``activity``,
-        ``energy``, ``speed``, ``demo``, ``sweep``, ``weights``, ``formats``, ``check`` (what
-        tests have compared), ``bitstream`` (of an application, for the board ``config``) or
+        floorplan), ``ratio``, ``simulation``, ``cocotb``, ``hostile``, ``cycles``, ``job``,
+        ``proof``, ``mutation``, ``statistics``, ``dieharder``, ``testu01``, ``crush``,
+        ``activity``, ``energy``, ``speed``, ``demo``, ``sweep``, ``weights``, ``formats``,
+        ``check`` (what tests have compared), ``bitstream`` (of an application, for the board ``config``) or
         ``memory`` (of a controller of a memory).
     figures
         Values by name (a key of :data:`UNITS`): numbers, text or lists of numbers.
@@ -171,6 +172,9 @@ class Row:
         FPGA family, random seeds, tool versions; where there are any.
     netlist
         The hash of the elaborated design that was measured; "" where there is none.
+    evidence
+        The hash of everything that a check depends on, :func:`seedbed.flow.report.jobs.evidence`:
+        with the same one, it would give this row again. "" for a figure.
     paper
         ``{"source", "table", "row", "figures"}`` of the published figures, or ``None``.
     aim
@@ -189,6 +193,7 @@ class Row:
     seeds: list[int] = field(default_factory=list)
     tools: Mapping[str, str] = field(default_factory=dict)
     netlist: str = ""
+    evidence: str = ""
     paper: Mapping[str, Any] | None = None
     aim: Mapping[str, list] = field(default_factory=dict)
 

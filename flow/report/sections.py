@@ -262,6 +262,12 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         "By k-induction, each with a reached cover and a failing mutant.",
         of_kind("proof"),
     ),
+    (
+        "Hostile frames",
+        "Random commands, packets, programs and faults of the memory, on the emitted Verilog, each "
+        "followed by a job whose results are the model's.",
+        of_kind("hostile"),
+    ),
     ("Mutation", "Mutants of the netlist that the testbench detects.", of_kind("mutation")),
     (
         "Surviving mutants",

@@ -54,6 +54,7 @@ HEADINGS = {
     "epoch_cycles": "cycles per MNIST epoch",
     "epoch_s": "MNIST epoch, s",
     "step_ratio": "step over its forward passes",
+    "frames": "frames",
     "cycles_per_second": "simulated cycles per second",
     "runs": "runs",
     "cycles": "cycles",

@@ -4,7 +4,8 @@ A frame is what one sender might do wrong: it runs to its end, or until a reset.
 it must give what the model says, whatever the frame was.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -26,6 +27,8 @@ from seedbed.spec.engine_records import HEADER, KINDS, RECORD, RECORD_BITS, unpa
 from seedbed.spec.instantft import INSTANTFT_KINDS, InstantFtConfig
 
 __all__ = [
+    "HOSTILE",
+    "Hostile",
     "gemv_frames",
     "hostile_program",
     "instantft_frames",
@@ -397,3 +400,38 @@ def _steps(phase: Phase) -> list[str]:
 
 def _stored(beats: Sequence[int]) -> str:
     return step("store", "0", beats)
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """Frames for one configuration of a core: its small one, with ``more`` in it."""
+
+    core: str
+    config: str
+    #: ``steps(config, frames=..., seed=...)`` yields the script.
+    steps: Callable[..., Iterator[str]]
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: The script's memory gives a burst's first beat after up to 41 cycles: a core that has lost count
+#: of the beats, as after a burst that was too long, must wait for longer until none can come.
+_SILENT = {"drain_cycles": 64}
+_TRELLIS = {"trellis": 4, "kept": 200, "vectors": 2, "choose": True}
+HOSTILE = (
+    Hostile("instantft", "small", instantft_frames),
+    Hostile("gemv", "small", gemv_frames),
+    Hostile("gemv", "small, lut4", gemv_frames, {"decode": "lut4", "level_load": 4}),
+    Hostile("gemv", "small, trellis", gemv_frames, {"decode": "trellis"}),
+    Hostile("gemv", "small, plain, 2 vectors", gemv_frames, {"decode": "plain", "vectors": 2}),
+    Hostile("stream_engine", "small", stream_engine_programs, _SILENT),
+    Hostile("stream_engine", "small, 2 vectors", stream_engine_programs, _SILENT | {"vectors": 2}),
+    Hostile("stream_engine", "small, trellis", stream_engine_programs, _SILENT | _TRELLIS),
+    Hostile(
+        "stream_engine", "small, keys in memory", stream_engine_programs,
+        _SILENT | {"external": True},
+    ),
+    Hostile("sparse_trainer", "small", sparse_trainer_frames, _SILENT),
+    Hostile(
+        "sparse_trainer", "small, trellis", sparse_trainer_frames, _SILENT | {"decode": "trellis"}
+    ),
+)  # fmt: skip

@@ -1,9 +1,10 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from seedbed.flow.cores.registry import CORES
-from seedbed.flow.report import figures, kinds
+from seedbed.flow.report import figures, jobs, kinds
 from seedbed.flow.report.docs import fill
 from seedbed.flow.report.kinds import Job
 from seedbed.flow.report.report import document
@@ -52,13 +53,44 @@ def test_a_row_of_an_earlier_netlist_is_stale(tmp_path, today):
 
 def test_what_changed_or_is_missing_is_measured_again(tmp_path, today):
     params = CORES["lfsr"].variants[CONFIG].params
-    jobs = [
+    listed = [
         Job(kind=kind, core="lfsr", config=CONFIG, build=tmp_path, params=params, target=target)
         for kind, target in [("synthesis", "xcup"), ("synthesis", "ecp5"), ("place", "ecp5")]
     ]
     rows = [row(today), row("0" * 16, target="ecp5")]
-    assert figures.outdated(jobs, rows) == jobs[1:]
-    assert figures.outdated(jobs[:1], rows) == []
+    assert figures.outdated(listed, rows) == listed[1:]
+    assert figures.outdated(listed[:1], rows) == []
+
+
+def test_of_a_check_the_bench_counts_as_well(tmp_path, today, monkeypatch):
+    params = CORES["lfsr"].variants[CONFIG].params
+    job = Job(kind="cocotb", core="lfsr", config=CONFIG, build=tmp_path, params=params)
+    found = replace(row(today, "cocotb", None), evidence=jobs.evidence(job))
+    assert figures.outdated([job], [found]) == []
+    assert figures.outdated([job], [replace(found, evidence="")]) == [job]
+    monkeypatch.setattr(jobs, "code", lambda module: f"{module}, changed")
+    assert figures.outdated([job], [found]) == [job]
+    assert not figures.is_stale(found, tmp_path)
+
+
+def test_what_has_not_changed_is_not_elaborated_again(tmp_path, monkeypatch):
+    def listed(build):
+        return jobs.plan(tmp_path / build, kinds={"synthesis"}, cores={"lfsr"})
+
+    path = figures.remember(tmp_path, listed("a"))
+    first, *others = listed("b")
+    known = json.loads(path.read_text())
+    name = f"lfsr, {first.config}"
+    path.write_text(json.dumps(known | {name: "0" * 16 + known[name][16:]}))
+    monkeypatch.setattr(kinds.netlist, "netlist", lambda core, params: "elaborated")
+    figures.recall(tmp_path, listed("b"))
+    found = [kinds.elaborated(job) for job in others if job.config != first.config]
+    assert found
+    assert "elaborated" not in found
+    assert kinds.elaborated(first) == "elaborated"
+    # Without a file, all are elaborated.
+    figures.recall(tmp_path / "nothing", listed("c"))
+    assert {kinds.elaborated(job) for job in listed("c")} == {"elaborated"}
 
 
 def test_a_stale_row_is_marked_wherever_it_is_shown(tmp_path, today):

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 from importlib.resources import files
-from itertools import product
+from itertools import cycle
 from pathlib import Path
 from random import Random
 
@@ -34,7 +34,7 @@ SMALL = {name: core.small for name, core in CORES.items()} | {
 }
 #: Cores that take seconds; others are left to CI.
 QUICK = ("lfsr", "urng_array", "scale_lut", "perturbation", "tree_grng", "seedlm_decompress")
-#: Cores that take minutes on each target: CI has one, `seedbed report --all` has xcup and ecp5.
+#: Cores that take minutes, and the target on which they take the fewest.
 LARGE = {
     "gemv": "gowin", "conv_engine": "ecp5", "lora": "ecp5", "instantft": "gowin",
     "zo_trainer": "gowin", "sparse_trainer": "gowin", "vector_unit": "xcup",
@@ -43,11 +43,17 @@ LARGE = {
 
 
 def marked(cores, target_names, quick):
-    """Pairs of core and target, those that are not quick for CI alone."""
-    for name, target in product(cores, target_names):
-        if LARGE.get(name, target) == target:
-            marks = () if quick(name, target) else pytest.mark.long
-            yield pytest.param(name, target, marks=marks)
+    """Pairs of core and target: those that are quick, of other cores one, for CI alone.
+
+    The targets take turns. Rows of syntheses have the others.
+    """
+    turns = cycle(target_names)
+    for name in cores:
+        turn = LARGE.get(name) or next(turns)
+        found = [target for target in target_names if quick(name, target)]
+        yield from (pytest.param(name, target) for target in found)
+        if not found:
+            yield pytest.param(name, turn, marks=pytest.mark.long)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 import seedbed.flow
 from seedbed.flow.cores.registry import CORES
-from seedbed.flow.report import figures
+from seedbed.flow.report import figures, jobs
 from seedbed.flow.report.docs import fill
 from seedbed.flow.report.report import document
 from seedbed.flow.report.tables import HIGHLIGHTS
@@ -22,6 +22,12 @@ ROWS = figures.load(ROOT)
 MEASURED = {row.core for row in ROWS}
 #: Cores whose tables are still of an earlier report: the pages on all cores wait for them.
 MISSING = [name for name in CORES if name not in MEASURED]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def netlists(kept):
+    """What has not changed since the figures were committed is not elaborated again."""
+    figures.recall(ROOT, jobs.plan(kept))
 
 
 def shown(path, is_stale):
