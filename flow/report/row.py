@@ -162,8 +162,8 @@ class Row:
         floorplan), ``ratio``, ``simulation``, ``cocotb``, ``hostile``, ``cycles``, ``job``,
         ``proof``, ``mutation``, ``statistics``, ``dieharder``, ``testu01``, ``crush``,
         ``activity``, ``energy``, ``speed``, ``demo``, ``sweep``, ``weights``, ``formats``,
-        ``check`` (what tests have compared), ``bitstream`` (of an application, for the board ``config``) or
-        ``memory`` (of a controller of a memory).
+        ``check`` (what tests have compared), ``bitstream`` (of an application, for the board
+        ``config``) or ``memory`` (of a controller of a memory).
     figures
         Values by name (a key of :data:`UNITS`): numbers, text or lists of numbers.
     command
