@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -80,8 +81,8 @@ def recall(root: Path, jobs: Iterable[Job]) -> None:
     for name, job, of in _designs(jobs):
         before, netlist = known.get(name, " ").split(" ")
         if before == of:
-            found = {"hash": netlist}
-            memo(job.build / "cache", "netlist", elaboration(job), lambda found=found: found)
+            put = partial(dict, hash=netlist)
+            memo(job.build / "cache", "netlist", elaboration(job), put)
 
 
 def is_stale(row: Row, build: Path) -> bool:

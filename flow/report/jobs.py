@@ -100,7 +100,7 @@ def plan(
         found += [
             Job(
                 kind="hostile", core=core.name, config=frames.config, build=build, main=False,
-                params=core.small | frames.more,
+                params={**core.small, **frames.more},
             )
             for frames in HOSTILE
             if frames.core == core.name
