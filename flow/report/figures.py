@@ -1,10 +1,11 @@
 """Committed figures: the rows of ``docs/figures``, a file a core, and whether they are stale."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from seedbed.flow.cores import registry
 from seedbed.flow.cores.core import Variant
@@ -81,7 +82,7 @@ def recall(root: Path, jobs: Iterable[Job]) -> None:
     for name, job, of in _designs(jobs):
         before, netlist = known.get(name, " ").split(" ")
         if before == of:
-            put = partial(dict, hash=netlist)
+            put: Callable[[], dict[str, Any]] = partial(dict, hash=netlist)
             memo(job.build / "cache", "netlist", elaboration(job), put)
 
 
