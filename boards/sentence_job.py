@@ -1,7 +1,8 @@
 """Jobs of the application ``sentence``: what is sent, and what must come back."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 from amaranth.hdl import signed
@@ -11,8 +12,10 @@ from seedbed.boards.stream_job import StreamJob, act_packets
 from seedbed.boards.streams import Input, Output, packet
 from seedbed.golden.engine_image import engine_image
 from seedbed.golden.engine_parameters import image_bytes
+from seedbed.golden.kept_weights import KeptTuner
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.stream.stream_layouts import TOKEN_BITS, job_layout, status_layout
+from seedbed.sim.cases.stream_engine import limits
 from seedbed.sim.job import Act
 from seedbed.sim.jobs.stream_job import command, ended, messages, whole_beats
 from seedbed.sim.payloads import pack
@@ -47,7 +50,9 @@ def outputs(config: StreamEngineConfig) -> tuple[Output, ...]:
 
 
 class Sentences:
-    """A program for a board, and blocks of tokens, each of which is a text of its own.
+    """A program for a board, used as its model is: what is done is collected as a job.
+
+    Each text is a block of tokens of its own.
 
     Parameters
     ----------
@@ -55,28 +60,14 @@ class Sentences:
         That of the board.
     engine
         The model with the program.
-    blocks
-        The tokens of each text.
     memory
         The board's memory.
 
-    Raises ``ValueError`` for a program that the core does not take, and for a text that has too
-    many tokens or none.
+    Raises ``ValueError`` for a program that the core does not take.
     """
 
-    def __init__(
-        self,
-        config: StreamEngineConfig,
-        engine: StreamEngine,
-        blocks: Sequence[np.ndarray],
-        memory: SdramConfig,
-    ):
-        self.config, self.engine, self.blocks = config, engine, blocks
-        for tokens in blocks:
-            if not 1 <= len(tokens) <= config.block:
-                raise ValueError(
-                    f"a text must have 1..{config.block} tokens on this board, not {len(tokens)}"
-                )
+    def __init__(self, config: StreamEngineConfig, engine: StreamEngine, memory: SdramConfig):
+        self.config, self.engine = config, engine
         image = engine_image(
             config, engine.program, engine.parameters, block=config.block, context=config.block
         )
@@ -86,39 +77,54 @@ class Sentences:
                 f"the program has {len(self.image)} bytes, and the memory {memory.bytes}"
             )
         self.crc = zlib.crc32(self.image) or 1
+        #: Kept weights, where they can be tuned, and where they are.
+        self.tuner = KeptTuner(config, engine.parameters, image) if image.kept_beats else None
+        self._first = image.limits[0]
+        self.texts = 0
+        self._acts: list[Act] = []
+        self._act("load", "load", command(config, "load", **limits(config, image)))
 
-    def vectors(self) -> list[np.ndarray]:
-        """Return the result of each text, of the model."""
-        found = []
-        for tokens in self.blocks:
-            self.engine.start()
-            found.append(self.engine.run(tokens))
-        return found
+    def start(self) -> None:
+        """Forget the tokens so far; so the board does with each text."""
+        self.engine.start()
 
-    def job(self, vectors: Sequence[np.ndarray], *, stored: bool) -> StreamJob:
-        """Return the job; with ``stored``, the memory has the program."""
-        config, found = self.config, inputs(self.config)
-        acts = [
-            Act(
-                name="load", inputs=command(config, "load"), outputs=ended(config, "load"),
-                messages=messages("load"),
+    def run(self, tokens: np.ndarray) -> np.ndarray:
+        """Return the result of a text.
+
+        Raises ``ValueError`` for a text that has too many tokens or none.
+        """
+        if not 1 <= len(tokens) <= self.config.block:
+            raise ValueError(
+                f"a text must have 1..{self.config.block} tokens on this board, not {len(tokens)}"
             )
-        ]  # fmt: skip
-        for k, (tokens, vector) in enumerate(zip(self.blocks, vectors, strict=True)):
-            acts.append(
-                Act(
-                    name=f"text {k + 1}",
-                    inputs=command(config, "run", start=1)
-                    | {"i_tokens": tokens.astype("<u4").reshape(-1, 1)},
-                    outputs=ended(config, "run") | {"o": self._elements(vector)},
-                    messages=messages("run"),
-                )
-            )
-        packets = [each for act in acts for each in act_packets(act, found, INPUTS)]
+        self.start()
+        vectors = self.engine.run(tokens)
+        self.texts += 1
+        inputs = command(self.config, "run", start=1)
+        inputs["i_tokens"] = tokens.astype("<u4").reshape(-1, 1)
+        self._act(f"text {self.texts}", "run", inputs, {"o": self._elements(vectors)})
+        return vectors
+
+    def tune(self, *, seed: int, delta: int) -> None:
+        """Change all kept weights by delta times random signs, and those of the model."""
+        assert self.tuner
+        end = self._first + len(self.tuner.words) * 32 // self.config.beat_bits
+        fields = {"first": self._first, "end": end, "seed": seed, "delta": delta}
+        self._act("tuning", "tune", command(self.config, "tune", **fields))
+        self.tuner.tune(seed=seed, delta=delta)
+
+    def job(self, *, stored: bool) -> StreamJob:
+        """Return the job so far; with ``stored``, the memory has the program."""
+        found = inputs(self.config)
+        packets = [each for act in self._acts for each in act_packets(act, found, INPUTS)]
         if not stored:
             packets.insert(0, packet(found, "program", self.image))
-        layouts = {"o": element_layout(config), "o_status": status_layout(config)}
-        return StreamJob(np.concatenate(packets), acts, outputs(config), layouts)
+        layouts = {"o": element_layout(self.config), "o_status": status_layout(self.config)}
+        return StreamJob(np.concatenate(packets), self._acts, outputs(self.config), layouts)
+
+    def _act(self, name: str, kind: str, inputs: dict, results: Mapping = MappingProxyType({})):
+        wanted = {**ended(self.config, kind), **results}
+        self._acts.append(Act(name=name, inputs=inputs, outputs=wanted, messages=messages(kind)))
 
     def _elements(self, vectors: np.ndarray) -> np.ndarray:
         """Return the elements of vectors (count, elements), filled up to whole beats."""

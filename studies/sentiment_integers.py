@@ -16,6 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from seedbed.flow.cores import registry
+from seedbed.flow.jobs.kept_tuning import train
 from seedbed.flow.jobs.program_core import fitted
 from seedbed.flow.jobs.program_rtl import CORE
 from seedbed.flow.run.cache import code
@@ -31,7 +32,7 @@ from seedbed.spec.stream_engine import StreamEngineConfig
 from seedbed.studies.rates import best, untried
 from seedbed.studies.sentiment import TUNING, TUNING_SEED, changes, spread
 from seedbed.studies.sentiment_job import judged
-from seedbed.studies.sentiment_tuning import VECTORS, Settings, Tuning, made, settings, train
+from seedbed.studies.sentiment_tuning import VECTORS, Settings, Tuning, made, settings
 
 __all__ = ["run_integers"]
 
@@ -80,7 +81,7 @@ class Task:
         model = _Model(tuning, self.config, self.image)
         sets = {"train": own} | ({"held": tuning.held} if job.judged else {})
         before = {name: tuning.losses(model, head, of) for name, of in sets.items()}
-        steps = [step for step, *_ in train(tuning, model, head, job)]
+        steps = [step for step, *_ in train(tuning, model, head, job, own)]
         found: dict[str, Any] = {
             name: judged(before[name], tuning.losses(model, head, of)) for name, of in sets.items()
         }

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from seedbed.flow.jobs.kept_tuning import fitted_head
 from seedbed.flow.run.cache import code
 from seedbed.studies import zeroth_order as zo
-from seedbed.studies.sentiment_layer import Layer, Sentences, fitted_head
+from seedbed.studies.sentiment_layer import Layer, Sentences
 
 __all__ = [
     "BACKPROPAGATION",

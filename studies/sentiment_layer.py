@@ -11,18 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from seedbed.flow.jobs.kept_tuning import class_losses, log_shares
 from seedbed.studies.encoder import share_below
 
-__all__ = ["MATRICES", "Layer", "Sentences", "class_losses", "fitted_head"]
+__all__ = ["MATRICES", "Layer", "Sentences"]
 
 #: The matrices that are tuned, of equal shape.
 MATRICES = (
     "attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
 )  # fmt: skip
-#: Factor of the squared head that is added to its loss.
-DECAY = 0.1
-#: Steps of Newton's method.
-NEWTON = 20
 
 
 @dataclass(frozen=True)
@@ -82,7 +79,7 @@ class Layer:
     ) -> tuple[float, np.ndarray]:
         """Return the mean loss, and its gradient by the matrices, float32 (4, width, width)."""
         tape = self._forward(matrices, sentences)
-        logs, shares = _logs(tape["means"], head)
+        logs, shares = log_shares(tape["means"], head)
         each = np.arange(len(logs))
         loss = -logs[each, sentences.labels].mean()
         shares[each, sentences.labels] -= 1
@@ -164,36 +161,3 @@ def _norm_slope(slopes: np.ndarray, unit: np.ndarray, size: np.ndarray) -> np.nd
     """Return the slopes by the input of a norm, for those by its centred x of unit deviation."""
     along = (slopes * unit).mean(axis=1, keepdims=True)
     return (slopes - slopes.mean(axis=1, keepdims=True) - unit * along) / size
-
-
-def _logs(means: np.ndarray, head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the logarithms of the classes' shares, and the shares, float64 (sentences, 2)."""
-    logits = means.astype(np.float64) @ head[:, :-1].T + head[:, -1]
-    logits -= logits.max(axis=1, keepdims=True)
-    logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    return logs, np.exp(logs)
-
-
-def class_losses(
-    means: np.ndarray, head: np.ndarray, labels: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the loss of each sentence, in float64, and whether its class is right.
-
-    ``means`` are the vectors of the sentences, and ``head`` is as in :meth:`Layer.losses`.
-    """
-    logs, _ = _logs(means, head)
-    return -logs[np.arange(len(logs)), labels], logs.argmax(axis=1) == labels
-
-
-def fitted_head(means: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the head, float64 (2, width + 1), of the least loss with a decay, by Newton."""
-    x = np.concatenate([means, np.ones((len(means), 1))], axis=1).astype(np.float64)
-    w = np.zeros(x.shape[1])
-    decay = np.full(len(w), DECAY)
-    decay[-1] = 0
-    for _ in range(NEWTON):
-        shares = 1 / (1 + np.exp(-x @ w))
-        slope = x.T @ (shares - labels) / len(x) + decay * w
-        curve = (x * (shares * (1 - shares))[:, None]).T @ x / len(x) + np.diag(decay)
-        w -= np.linalg.solve(curve, slope)
-    return np.stack([-w / 2, w / 2])

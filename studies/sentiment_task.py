@@ -10,13 +10,14 @@ from zlib import crc32
 import numpy as np
 
 from seedbed.flow.importer.packed_rows import pack
+from seedbed.flow.jobs.kept_tuning import fitted_head
 from seedbed.flow.run.cache import code, kept
 from seedbed.flow.run.files import atomic_path
 from seedbed.flow.run.progress import Bar
 from seedbed.studies import encoder, sentiment_data
 from seedbed.studies.encoder import Encoder
 from seedbed.studies.sentiment_job import Base, Task
-from seedbed.studies.sentiment_layer import MATRICES, Layer, Sentences, fitted_head
+from seedbed.studies.sentiment_layer import MATRICES, Layer, Sentences
 
 __all__ = ["TOKENS", "TRELLIS", "Text", "prepare", "random_encoder", "sentences"]
 

@@ -7,10 +7,9 @@ from the vectors with a head that stays as it is.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -18,27 +17,26 @@ from rich.console import Console
 from seedbed.flow.importer import transformers
 from seedbed.flow.importer.packed_rows import pack
 from seedbed.flow.importer.program_formats import calibrated, integers
+from seedbed.flow.jobs import kept_tuning
+from seedbed.flow.jobs.kept_tuning import FRACTION, LARGE, train
 from seedbed.flow.jobs.program_rtl import emitted_program, show_blocks
 from seedbed.flow.run.files import write_atomic
 from seedbed.flow.run.progress import Bar
 from seedbed.golden.kept_weights import fraction_bits, trainable
 from seedbed.golden.stream_engine import FloatEngine, Integers, StreamEngine
-from seedbed.golden.tuning_log import Step, deltas, replayed, tuning_log
+from seedbed.golden.tuning_log import replayed, tuning_log
 from seedbed.spec.checks import require_int
-from seedbed.spec.stream_engine import SIGN_BITS, Embed
+from seedbed.spec.stream_engine import Embed
 from seedbed.studies import encoder
 from seedbed.studies.sentiment_job import drawn
-from seedbed.studies.sentiment_layer import class_losses, fitted_head
 from seedbed.studies.sentiment_task import random_encoder, sentences
 
-__all__ = ["Settings", "Tuning", "made", "run_tuning", "settings", "train"]
+__all__ = ["Settings", "Tuning", "made", "run_tuning", "settings"]
 
 #: Tokens that share a pass over weights in the core.
 VECTORS = 4
 #: Sentences by which vectors get their formats.
 CALIBRATION = 24
-#: Fraction bits of kept weights at most: fewer where larger weights are kept.
-FRACTION = 6
 #: The share of a matrix's weights that are kept, those that are the largest in their rows: of the
 #: small encoder, and of that of a folder.
 SHARES = (0.01, 0.001)
@@ -47,44 +45,26 @@ ROW_MOST = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(kept_tuning.Settings):
     """A tuning.
 
     Parameters
     ----------
     k
         Sentences of a class to train on.
-    steps, batch
-        Steps, and sentences of each.
-    eps, rate
-        The size of a perturbation in units of the trellis code; what a value changes in these units
-        for a difference of the two losses of 1, in the first step. The rate falls linearly to 0.
-    most
-        The most that a value changes in a step, in these units.
-    seed
-        Of the sentences, batches and signs.
     judged
         Whether held-out sentences are judged, too.
+
+    The others are those of :class:`seedbed.flow.jobs.kept_tuning.Settings`; ``seed`` draws the
+    sentences, too.
     """
 
     k: int = 16
-    steps: int = 8
-    batch: int = 16
-    eps: float = 8.0
-    rate: float = 3000.0
-    most: float = 16.0
-    seed: int = 0
     judged: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_int("k", self.k, 1, 100_000)
-        require_int("steps", self.steps, 1, 1_000_000)
-        require_int("batch", self.batch, 1, 4_096)
-
-    def change(self, step: int, difference: float) -> float:
-        """Return the change of a step whose losses differ so much, in units of the trellis code."""
-        rate = self.rate * (1 - step / self.steps)
-        return float(np.clip(rate * difference, -self.most, self.most))
 
 
 def settings(model: Path | None, **changed: Any) -> Settings:
@@ -92,62 +72,22 @@ def settings(model: Path | None, **changed: Any) -> Settings:
 
     Each of these then changes less.
     """
-    large: dict[str, Any] = {"eps": 4.0, "rate": 200.0, "most": 2.0}
-    return Settings(**(large if model else {}), **changed)
-
-
-class Tuned(Protocol):
-    """A program that is run and whose kept weights are tuned: the core, or its model alone."""
-
-    def start(self) -> None: ...
-    def run(self, tokens: np.ndarray) -> np.ndarray: ...
-    def tune(self, *, seed: int, delta: int) -> None: ...
+    return Settings(**(LARGE if model else {}), **changed)
 
 
 @dataclass(frozen=True)
-class Tuning:
+class Tuning(kept_tuning.Tuning):
     """The program, and all sentences of a set: their tokens and labels.
 
     ``pool`` and ``held`` are those to draw from, and those that are held out.
     """
 
-    engine: StreamEngine
-    sentences: Sequence[np.ndarray]
-    labels: np.ndarray
     pool: np.ndarray
     held: np.ndarray
-
-    @property
-    def fraction(self) -> int:
-        """Fraction bits of kept weights."""
-        return max(of.kept.fraction for of in self.engine.parameters.values() if of.kept)
-
-    def units(self, value: float) -> int:
-        """Return a number of units of the trellis code in those of kept weights."""
-        return int(np.rint(np.ldexp(value, self.fraction)))
 
     def drawn(self, settings: Settings) -> np.ndarray:
         """Return the sentences that are trained on."""
         return drawn(self.pool, self.labels, settings.k, settings.seed)
-
-    def vectors(self, program: Any, numbers: np.ndarray) -> np.ndarray:
-        """Return the vector of each of some sentences, in float64."""
-        found = []
-        for number in numbers:
-            program.start()
-            found.append(program.run(self.sentences[number])[0])
-        of = self.engine.program
-        return np.ldexp(np.array(found, np.float64), -of.vectors[of.result].fraction)
-
-    def head(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the head that is fitted to some sentences."""
-        return fitted_head(self.vectors(self.engine, numbers), self.labels[numbers])
-
-    def losses(
-        self, program: Tuned, head: np.ndarray, numbers: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the loss of each of some sentences, and whether its class is right."""
-        return class_losses(self.vectors(program, numbers), head, self.labels[numbers])
 
 
 def made(model: Path | None, data: Path | None, k: int, bar: Bar) -> Tuning:
@@ -186,26 +126,6 @@ def made(model: Path | None, data: Path | None, k: int, bar: Bar) -> Tuning:
     )  # fmt: skip
 
 
-def train(
-    tuning: Tuning, program: Tuned, head: np.ndarray, settings: Settings,
-    done: Callable[[], None] = lambda: None,
-) -> Iterator[tuple[Step, float, float]]:  # fmt: skip
-    """Yield each step, and the mean losses of its two passes."""
-    rng = np.random.default_rng(settings.seed)
-    own, eps = tuning.drawn(settings), tuning.units(settings.eps)
-    for step in range(settings.steps):
-        seed = int(rng.integers(1, 1 << SIGN_BITS))
-        numbers = rng.choice(own, min(settings.batch, len(own)), replace=False)
-        losses = []
-        for delta in deltas(eps, 0)[:2]:
-            program.tune(seed=seed, delta=delta)
-            losses.append(float(tuning.losses(program, head, numbers)[0].mean()))
-            done()
-        change = tuning.units(settings.change(step, losses[0] - losses[1]))
-        program.tune(seed=seed, delta=deltas(eps, change)[2])
-        yield Step(seed, change), losses[0], losses[1]
-
-
 def run_tuning(
     model: Path | None, data: Path | None, out: Path, *, settings: Settings, build: Path,
     console: Console | None = None,
@@ -234,7 +154,8 @@ def run_tuning(
         before = float(tuning.losses(core, head, every)[0].mean())
         with Bar(console=progress) as bar:
             shown = bar.add_task("passes", total=2 * settings.steps)
-            steps = list(train(tuning, core, head, settings, lambda: bar.advance(shown)))
+            own = tuning.drawn(settings)
+            steps = list(train(tuning, core, head, settings, own, lambda: bar.advance(shown)))
         after = float(tuning.losses(core, head, every)[0].mean())
         eps, config, final = tuning.units(settings.eps), core.config, core.tuner.words
         text = tuning_log(config, eps, first, [step for step, *_ in steps], final)
@@ -244,8 +165,8 @@ def run_tuning(
         "command": "seedbed demo sentiment --rtl" + (" --model DIR" if model else "")
         + (" --data DIR" if data else "")
         + f" --k {settings.k} --steps {settings.steps} --batch {settings.batch}",
-        "tuned": sum(len(of.kept.rows) for of in tuning.engine.parameters.values() if of.kept),
-        "fraction": tuning.fraction, "sentences": len(every), "before": before, "after": after,
+        "tuned": tuning.count, "fraction": tuning.fraction, "sentences": len(every),
+        "before": before, "after": after,
         "tune_cycles": core.tunings, "losses": [each[1:] for each in steps],
         "changes": [step.change for step, *_ in steps],
     }  # fmt: skip

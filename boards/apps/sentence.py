@@ -1,12 +1,13 @@
 """Application ``sentence``: a program of the streamed engine in the memory, for texts."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-from amaranth.hdl import Module, Mux, ResetInserter, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import wiring
 from rich.console import Console
 
@@ -18,12 +19,15 @@ from seedbed.boards.sentence_job import Sentences, inputs, outputs
 from seedbed.boards.stream_job import JOB_REGISTERS, add_job, feed, give
 from seedbed.flow.export.vectors import npy_bytes
 from seedbed.flow.importer.program_file import read
+from seedbed.flow.jobs.kept_tuning import LARGE, Settings, Tuning, train
 from seedbed.flow.run.files import require_output, write_atomic
 from seedbed.flow.run.options import Force, show_table
+from seedbed.golden.kept_weights import trainable
 from seedbed.golden.stream_engine import StreamEngine as Model
+from seedbed.hw.parts.skid_buffer import SkidBuffer
 from seedbed.hw.stream.stream_engine import StreamEngine
 from seedbed.sim.cases.stream_programs import WORDS, drawn_program
-from seedbed.spec import SdramConfig, StreamEngineConfig
+from seedbed.spec import SdramConfig, SkidBufferConfig, StreamEngineConfig
 
 __all__ = ["BOARDS", "MEMORY", "REGISTERS", "VARIANTS", "Top", "run"]
 
@@ -50,11 +54,24 @@ VARIANTS = {
 }  # fmt: skip
 #: The same with a trellis code, and a thousandth of the weights of MiniLM's largest matrix.
 VARIANTS |= {f"trellis-{name}": replace(of, trellis=4, kept=1024) for name, of in VARIANTS.items()}
+#: The same with kept weights that are tuned in the memory; those of MiniLM have room for 3 fraction
+#: bits.
+VARIANTS |= {
+    f"tune-{name}": replace(VARIANTS[f"trellis-{name}"], tune=fraction)
+    for name, fraction in (("nano", 5), ("minilm", 3))
+}
 #: The configuration of each board.
 BOARDS = {"ulx3s-85f": "minilm"}
 #: Texts of at most 16 letters, and elements of the random program's vectors.
 TEXTS = ["a dog runs", "dogs are running", "rain and wind"]
 SIZE = 32
+#: The random program's vectors are small, and so are the differences of the losses.
+SMALL = {"rate": 1e6}
+#: Texts of two classes.
+CLASSES = (
+    ("0", "it is a bore"), ("1", "a warm film"), ("0", "dull and long"), ("1", "funny and kind"),
+    ("0", "no story"), ("1", "well told"),
+)  # fmt: skip
 
 
 class Top(wiring.Component):
@@ -90,7 +107,10 @@ class Top(wiring.Component):
         engine = StreamEngine(config)
         m.submodules.engine = ResetInserter(hold)(engine)
         m.submodules.store = store = MatrixStore(MEMORY)
-        feed(m, splitter.o_program, store.i_store)
+        if config.writes:
+            self._writes(m, engine, splitter.o_program, store, hold)
+        else:
+            feed(m, splitter.o_program, store.i_store)
         # A program is read after it is written.
         stored = ~store.busy & ~splitter.o_program.valid
         command, given = splitter.o_command, engine.i
@@ -107,6 +127,38 @@ class Top(wiring.Component):
         self._memory(m, engine, store, hold)
         self._count(m, engine)
         return m
+
+    def _writes(self, m, engine, program, store, hold):
+        """Give the store the engine's beats while a command runs, and else those of a program.
+
+        A beat that the store has taken is written although the engine is reset meanwhile.
+        """
+        running, owed = Signal(), Signal()
+        command, write, into, answer = (
+            engine.o_command, engine.o_write, store.i_store, engine.i_response,
+        )  # fmt: skip
+        beat = program.payload
+        own = Cat(write.payload.data, command.payload.address, Const(1))
+        offered = command.valid & command.payload.write & write.valid
+        m.d.comb += [
+            into.valid.eq(Mux(running, offered, program.valid)),
+            Value.cast(into.payload).eq(Mux(running, own, Cat(beat.data, beat.tag, beat.last))),
+            program.ready.eq(into.ready & ~running),
+            write.ready.eq(into.ready & offered & running),
+        ]
+        with m.If(engine.o_status.valid & engine.o_status.ready):
+            m.d.sync += running.eq(0)
+        with m.If(engine.i.valid & engine.i.ready):
+            m.d.sync += running.eq(1)
+        with m.If(answer.ready):
+            m.d.sync += answer.valid.eq(0)
+        with m.If(into.valid & into.ready):
+            m.d.sync += owed.eq(running)
+        with m.If(self.i_response.valid & owed):
+            m.d.sync += [owed.eq(0), answer.valid.eq(1)]
+            m.d.sync += answer.payload.error.eq(self.i_response.payload.error)
+        with m.If(hold):
+            m.d.sync += [running.eq(0), owed.eq(0), answer.valid.eq(0)]
 
     def _elements(self, m, engine, to, hold):
         """Give the elements of the result one by one."""
@@ -126,19 +178,29 @@ class Top(wiring.Component):
 
     def _memory(self, m, engine, store, hold):
         """Connect the engine, which reads, and the store, which writes and has precedence."""
-        command, read = self.o_command, self.i_read
+        command, asked = self.o_command, engine.o_command
+        # Registers both ways: beats come from the memory's clock, whose FIFO is elsewhere.
+        shape = self.i_read.payload.shape()
+        m.submodules.beats = beats = SkidBuffer(SkidBufferConfig(width=shape.size), shape)
+        wiring.connect(m, wiring.flipped(self.i_read), beats.i)
+        read = beats.o
+        reads = asked.valid
+        if self.config.writes:
+            reads = asked.valid & ~asked.payload.write
         # A command that is offered stays until its transfer.
         waits, held, writes = Signal(), Signal(), Signal()
+        ready = command.ready & ~writes
+        if self.config.writes:
+            # The store takes the engine's writes.
+            ready = Mux(asked.payload.write, engine.o_write.ready, ready)
         m.d.comb += [
             writes.eq(Mux(waits, held, store.o_command.valid)),
-            command.valid.eq(Mux(writes, store.o_command.valid, engine.o_command.valid)),
+            command.valid.eq(Mux(writes, store.o_command.valid, reads)),
             command.payload.eq(
-                Mux(
-                    writes, Value.cast(store.o_command.payload), engine.o_command.payload.as_value()
-                )
+                Mux(writes, Value.cast(store.o_command.payload), asked.payload.as_value())
             ),
             store.o_command.ready.eq(command.ready & writes),
-            engine.o_command.ready.eq(command.ready & ~writes),
+            asked.ready.eq(ready),
             engine.i_read.valid.eq(read.valid),
             engine.i_read.payload.eq(read.payload),
             # What an engine that was reset had asked for.
@@ -177,28 +239,63 @@ def run(
         Path | None,
         typer.Option("-o", "--output", metavar="Y.npy", help="Write the vectors to this file."),
     ] = None,
+    tune: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Tune kept weights on two classes of texts in N steps, with the configurations "
+            "tune-nano and tune-minilm.",
+        ),
+    ] = 0,
+    classes: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="The texts to tune on: a text a line, after its class, 0 or 1, and a tab; by "
+            "default, a few.",
+        ),
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, max=4096, help="The texts of a step.")] = 16,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="What a kept weight changes for a difference of the losses of 1, in units of its "
+            "trellis code; by default 1000000, with --program 200.",
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Run a program on texts; compare their vectors with the model, bit for bit.
 
-    Raises ``AssertionError`` for a difference, and ``ValueError`` for a program or a text that does
-    not fit.
+    With ``--tune``, weights are tuned in the board's memory before. Every vector on the way is
+    compared, so that losses and steps are those of the model. Raises ``AssertionError`` for a
+    difference, and ``ValueError`` for a program or a text that does not fit.
     """
     if output:
         require_output(output, force=force)
-    engine, blocks = _program(program, text, config.trellis)
-    sentences = Sentences(config, engine, blocks, MEMORY)
-    vectors = sentences.vectors()
+    if tune and not config.tune:
+        raise ValueError("this configuration tunes no weights: tune-nano and tune-minilm do")
+    engine, tokens = _program(program, config.trellis)
+    if tune:
+        engine = _trainable(engine, config.tune)
+    sentences = Sentences(config, engine, MEMORY)
+    told = _tuned(sentences, tokens, _classes(classes), program, tune, batch, rate) if tune else ""
+    vectors = [sentences.run(tokens(each)) for each in text]
     console.print(require_memory(device, MEMORY))
     stored = device.read("image") == sentences.crc
-    if not stored:
+    if not stored or tune:
         device.write("image", 0)
-    job = sentences.job(vectors, stored=stored)
+    job = sentences.job(stored=stored)
     _, words = job.run(device)
     job.require_same(words)
-    device.write("image", sentences.crc)
+    if not tune:
+        device.write("image", sentences.crc)
     where = "was in the memory" if stored else "is in the memory"
     console.print(f"the program, {len(sentences.image):,} bytes, {where}")
+    if told:
+        console.print(told, soft_wrap=True)
     cycles = device.read("run_cycles")
     console.print(
         f"{len(text)} texts, vectors as in the model, bit for bit; the last one took {cycles:,} "
@@ -214,8 +311,51 @@ def run(
         console.print(f"the vectors are in {output}", soft_wrap=True)
 
 
-def _program(folder: Path | None, texts: list[str], trellis: int) -> tuple[Model, list[np.ndarray]]:
-    """Return the model of a program, and the tokens of texts.
+def _tuned(
+    sentences: Sentences, tokens: Callable[[str], np.ndarray], classes: list[tuple[str, str]],
+    program: Path | None, steps: int, batch: int, rate: float | None,
+) -> str:  # fmt: skip
+    """Tune in the model, so that the job does the same; return a sentence on it."""
+    given = (LARGE if program else SMALL) | ({} if rate is None else {"rate": rate})
+    settings = Settings(steps=steps, batch=batch, **given)
+    labels = np.array([int(label) for label, _ in classes])
+    tuning = Tuning(sentences.engine, [tokens(each) for _, each in classes], labels)
+    every = np.arange(len(classes))
+    head = tuning.head(every)
+    before = float(tuning.losses(sentences, head, every)[0].mean())
+    done = [*train(tuning, sentences, head, settings, every)]
+    after = float(tuning.losses(sentences, head, every)[0].mean())
+    return (
+        f"{tuning.count:,} kept weights were tuned in the memory in {len(done)} steps: the loss of "
+        f"{len(every)} texts was {before:.6f}, and is {after:.6f}, as in the model"
+    )
+
+
+def _trainable(engine: Model, fraction: int) -> Model:
+    """Return a program whose kept weights have the fraction bits of the core."""
+    found = trainable(engine.parameters, fraction)
+    if not any(of.kept for of in found.values()):
+        raise ValueError("the program has no kept weights: import it with --format trellis --keep")
+    return Model(engine.program, found)
+
+
+def _classes(path: Path | None) -> list[tuple[str, str]]:
+    """Return texts with their classes, ``0`` or ``1``, of a file or those that are embedded."""
+    if path is None:
+        return [*CLASSES]
+    found = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        label, _, text = line.partition("\t")
+        if label not in ("0", "1") or not text.strip():
+            raise ValueError(f"{path}, line {number}: it must have 0 or 1, a tab, and a text")
+        found.append((label, text))
+    if {label for label, _ in found} != {"0", "1"}:
+        raise ValueError(f"{path} must have texts of both classes")
+    return found
+
+
+def _program(folder: Path | None, trellis: int) -> tuple[Model, Callable[[str], np.ndarray]]:
+    """Return the model of a program, and what gives the tokens of a text.
 
     A random one has matrices with a trellis code of ``trellis`` bits, if that is not 0.
     """
@@ -224,13 +364,13 @@ def _program(folder: Path | None, texts: list[str], trellis: int) -> tuple[Model
         engine = drawn_program(
             "encoder", rng, size=SIZE, layers=2, trellis=trellis, keeps=trellis > 0
         )
-        return engine, [np.frombuffer(t.encode(), np.uint8).astype(np.int64) % WORDS for t in texts]
+        return engine, lambda text: np.frombuffer(text.encode(), np.uint8).astype(np.int64) % WORDS
     loaded = read(folder)
     try:
         engine = Model(loaded.program, loaded.parameters)
     except ValueError as problem:
         raise ValueError(f"{folder}: {problem}") from problem
-    return engine, [loaded.tokens(each) for each in texts]
+    return engine, loaded.tokens
 
 
 def _nearest(console: Console, texts: list[str], vectors: np.ndarray) -> None:

@@ -109,7 +109,7 @@ class RowOutput(wiring.Component):
     end at most every ``vectors`` cycles.
     """
 
-    latency = STORE_CYCLES + 4
+    latency = STORE_CYCLES + 5
 
     def __init__(self, config: StreamEngineConfig):
         self.config = config
@@ -172,13 +172,13 @@ class RowOutput(wiring.Component):
         for v in range(config.vectors):
             ends = v + self.latency
             m.d.comb += [
-                reads[v].eq(taken[v] & rows[v].first & self.add),
+                reads[v].eq(taken[v + 1] & rows[v + 1].first & self.add),
                 writes[v].eq(taken[ends] & rows[ends].whole & (v < self.tokens) & ~self.given),
             ]
             before = Signal(element_layout(config), name=f"before_{v}", reset_less=True)
             with m.If(delayed(m, reads[v], STORE_CYCLES, f"read_{v}", reset=True)):
                 m.d.sync += before.eq(self.data)
-            value = self._element(m, v, rows[v], rows[v + STORE_CYCLES + 1], before)
+            value = self._element(m, v, rows[v + 1], rows[v + STORE_CYCLES + 2], before)
             # The elements of this beat so far.
             collected = Signal(element_layout(config), name=f"collected_{v}")
             beat = Signal(element_layout(config), name=f"beat_{v}")
@@ -187,7 +187,7 @@ class RowOutput(wiring.Component):
             with m.If(taken[ends]):
                 m.d.sync += collected.eq(Mux(rows[ends].whole, 0, beat))
             with m.If(reads[v]):
-                m.d.comb += self.address.eq(rows[v].place + offset)
+                m.d.comb += self.address.eq(rows[v + 1].place + offset)
             with m.If(writes[v]):
                 m.d.comb += [
                     self.write_at.eq(rows[ends].place + offset),
@@ -222,7 +222,7 @@ class RowOutput(wiring.Component):
         """
         config, unit = self.config, self.config.unit
         sums = [self.i.payload.sum] if config.vectors == 1 else [*self.i.payload.sum]
-        number = delayed(m, sums[v][:SUM].as_signed(), v, f"sum_{v}")
+        number = delayed(m, sums[v][:SUM].as_signed(), v + 1, f"sum_{v}")
         product = Signal(signed(SUM + unit.factor_bits + 1), name=f"product_{v}", reset_less=True)
         m.d.sync += product.eq(number * Cat(row.factor, Const(0, 1)).as_signed())
         product_there = delayed(m, product, STORE_CYCLES, f"product_{v}")

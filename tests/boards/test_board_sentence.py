@@ -1,5 +1,6 @@
 """The application ``sentence`` on the virtual board."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from small_transformers import write_bert
 
 from seedbed.boards import apps, virtual
-from seedbed.boards.apps.sentence import MEMORY
+from seedbed.boards.apps.sentence import MEMORY, _classes, _program, _trainable
 from seedbed.boards.device import Device
 from seedbed.boards.registers import addresses
 from seedbed.boards.sentence_job import Sentences
@@ -26,9 +27,9 @@ def program(kept):
     return virtual.executable(DESIGN, "sentence-nano", build=Path(kept))
 
 
-def connect(board, timeout=0.2):
-    found = addresses(DESIGN.REGISTERS)
-    return Device(board.port, found, identifier=identifier(DESIGN), timeout=timeout)
+def connect(board, design=DESIGN, timeout=0.2):
+    found = addresses(design.REGISTERS)
+    return Device(board.port, found, identifier=identifier(design), timeout=timeout)
 
 
 def drawn(seed=1, size=16, layers=1):
@@ -78,21 +79,28 @@ def test_an_imported_encoder_from_the_command_line(board, form, keep, request, c
             assert (found == np.ldexp(np.concatenate(wanted).astype(float), -fraction)).all()
 
 
+def sentences(engine, *texts):
+    found = Sentences(DESIGN.config, engine, MEMORY)
+    for tokens in texts:
+        found.run(tokens)
+    return found
+
+
 def test_a_job_ends_the_one_before_and_what_differs_is_found(program):
-    first, second = (Sentences(DESIGN.config, drawn(k), blocks(3, 16), MEMORY) for k in (1, 2))
+    first, second = (sentences(drawn(k), *blocks(3, 16)) for k in (1, 2))
     with virtual.start(program) as board, connect(board) as device:
         # The host goes away in the middle of the program, and then of the texts.
-        job = first.job(first.vectors(), stored=False)
+        job = first.job(stored=False)
         for part in (0.3, 0.99):
             job.start(device)
             device.send(job.words[: int(part * len(job.words))].tolist())
-        again = second.job(second.vectors(), stored=False)
+        again = second.job(stored=False)
         _, words = again.run(device)
         again.require_same(words)
         # Another program is in the memory.
-        _, words = first.job(first.vectors(), stored=True).run(device)
+        _, words = first.job(stored=True).run(device)
         with pytest.raises(Mismatch, match="what the board sent differs from the model"):
-            first.job(first.vectors(), stored=True).require_same(words)
+            first.job(stored=True).require_same(words)
 
 
 @pytest.mark.parametrize(
@@ -105,4 +113,76 @@ def test_a_job_ends_the_one_before_and_what_differs_is_found(program):
 )
 def test_what_does_not_fit_is_refused(counts, options, sentence):
     with pytest.raises(ValueError, match=sentence):
-        Sentences(DESIGN.config, drawn(**options), blocks(*counts), MEMORY)
+        sentences(drawn(**options), *blocks(*counts))
+
+
+TUNES = apps.find("sentence", "tune-nano")
+
+
+@pytest.fixture(scope="module")
+def tuning_program(kept):
+    return virtual.executable(TUNES, "sentence-tune-nano", build=Path(kept))
+
+
+def test_weights_are_tuned_on_the_board_from_the_command_line(tuning_program, called, tmp_path):
+    (tmp_path / "classes.txt").write_text("0\ta bore\n1\ta joy\n1\tfine\n")
+    with virtual.start(tuning_program) as board:
+        words = ["board", "run", "sentence", "--port", board.port, "--text", "a joy"]
+        options = ["--tune", "2", "--batch", "2", "--classes", "classes.txt", "-o", "tuned.npy"]
+        code, printed, problem = called([*words, *options], tmp_path)
+        assert (code, problem) == (0, "")
+        found = re.search(r"the loss of 3 texts was ([\d.]+), and is ([\d.]+), as in", printed)
+        assert float(found[2]) < float(found[1])
+        # The program was changed: it is sent again, and gives what it gave before.
+        code, printed, problem = called([*words, "-o", "before.npy"], tmp_path)
+        assert (code, problem) == (0, "")
+        assert "bytes, is in the memory" in printed
+    assert (np.load(tmp_path / "tuned.npy") != np.load(tmp_path / "before.npy")).any()
+
+
+def tuned(stop=None):
+    """A job that tunes, and runs a text before and after each command."""
+    engine = _trainable(_program(None, 4)[0], TUNES.config.tune)
+    found = Sentences(TUNES.config, engine, MEMORY)
+    (tokens,) = blocks(4)
+    for seed, delta in ((3, 500), (4, -900), (5, 77)):
+        found.run(tokens)
+        found.tune(seed=seed, delta=delta)
+    found.run(tokens)
+    return found
+
+
+def test_a_job_that_was_ended_while_it_writes_leaves_the_memory_as_it_must(tuning_program):
+    """A beat that was being written is written to its end, whenever the engine is reset."""
+    with virtual.start(tuning_program) as board, connect(board, TUNES) as device:
+        job = tuned().job(stored=False)
+        for part in (0.9, 0.95, 0.98, 0.99, 1):
+            job.start(device)
+            device.send(job.words[: int(part * len(job.words))].tolist())
+        job.start(device)
+        _, words = job.run(device)
+        job.require_same(words)
+
+
+def test_only_what_tunes_can_tune_and_classes_are_checked(called, tmp_path, program):
+    with virtual.start(program) as board:
+        words = ["board", "run", "sentence", "--port", board.port, "--tune", "1"]
+        code, _, problem = called(words, tmp_path)
+        assert code == 2
+        assert "this configuration tunes no weights" in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("0\ta\n2\tb\n", r"classes.txt, line 2: it must have 0 or 1, a tab, and a text"),
+        ("0\ta\n1\t \n", r"line 2: it must have 0 or 1"),
+        ("0\ta\n0\tb\n", r"must have texts of both classes"),
+        ("", r"must have texts of both classes"),
+    ],
+)
+def test_texts_of_classes_are_checked(text, sentence, tmp_path):
+    path = tmp_path / "classes.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=sentence):
+        _classes(path)

@@ -12,6 +12,7 @@ from small_transformers import write_bert
 
 from seedbed.flow.cores import registry
 from seedbed.flow.importer import transformers
+from seedbed.flow.jobs.kept_tuning import fitted_head, train
 from seedbed.flow.jobs.program_core import fitted
 from seedbed.flow.run.progress import Bar
 from seedbed.golden.engine_image import engine_image
@@ -27,7 +28,6 @@ from seedbed.studies import (
     sentiment_tuning,
 )
 from seedbed.studies.sentiment_job import BACKPROPAGATION, Training, adapter_rank
-from seedbed.studies.sentiment_layer import fitted_head
 
 
 @pytest.fixture(scope="module")
@@ -344,7 +344,7 @@ def test_the_cores_integers_learn_the_same_as_its_model(tmp_path, monkeypatch):
     tuner = KeptTuner(core.config, tuning.engine.parameters, core.image)
     model = SimpleNamespace(start=tuning.engine.start, run=tuning.engine.run, tune=tuner.tune)
     before = tuning.losses(model, head, own)
-    assert len([*sentiment_tuning.train(tuning, model, head, settings)]) == 3
+    assert len([*train(tuning, model, head, settings, own)]) == 3
     assert found["train"] == sentiment_job.judged(before, tuning.losses(model, head, own))
     assert found["train"]["change"] != 0
 
