@@ -60,6 +60,8 @@ VARIANTS |= {
     f"tune-{name}": replace(VARIANTS[f"trellis-{name}"], tune=fraction)
     for name, fraction in (("nano", 5), ("minilm", 3))
 }
+#: The clock of those that are for a board. Others have 60 MHz.
+CLOCKS_MHZ = {f"{name}minilm": 50 for name in ("", "trellis-", "tune-")}
 #: The configuration of each board.
 BOARDS = {"ulx3s-85f": "minilm"}
 #: Texts of at most 16 letters, and elements of the random program's vectors.
@@ -297,9 +299,11 @@ def run(
     if told:
         console.print(told, soft_wrap=True)
     cycles = device.read("run_cycles")
+    (name,) = (name for name, of in VARIANTS.items() if of == config)
+    mhz = CLOCKS_MHZ.get(name, CLOCK_MHZ)
     console.print(
         f"{len(text)} texts, vectors as in the model, bit for bit; the last one took {cycles:,} "
-        f"cycles, {cycles / CLOCK_MHZ / 1e3:,.2f} ms at {CLOCK_MHZ} MHz"
+        f"cycles, {cycles / mhz / 1e3:,.2f} ms at {mhz} MHz"
     )
     fraction = engine.program.vectors[engine.program.result].fraction
     found = [np.ldexp(each.astype(float), -fraction) for each in vectors]

@@ -527,7 +527,8 @@ def report(
     if docs is not None:
         rows = figures.merged(figures.load(docs), rows)
         figures.save(docs, rows)
-        jobs.elaborate(everything, err)
+        figures.recall(docs, everything)
+        jobs.elaborate(figures.published(everything, rows), err)
         figures.remember(docs, everything)
         committed = document_files.document(rows, lambda row: figures.is_stale(row, build))
         pages.docs(committed, docs)

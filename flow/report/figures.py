@@ -16,7 +16,8 @@ from seedbed.flow.run.cache import memo
 from seedbed.flow.run.files import write_atomic
 
 __all__ = [
-    "FOLDER", "NETLISTS", "is_stale", "load", "merged", "outdated", "recall", "remember", "save",
+    "FOLDER", "NETLISTS", "is_stale", "load", "merged", "outdated", "published", "recall", "remember",
+    "save",
 ]  # fmt: skip
 
 #: Where the figures are, below the folder of the project.
@@ -67,9 +68,28 @@ def _designs(jobs: Iterable[Job]) -> Iterator[tuple[str, Job, str]]:
 
 
 def remember(root: Path, jobs: Iterable[Job]) -> Path:
-    """Write the hash of the elaborated design of each job's configuration to ``root``."""
-    found = {name: f"{of} {elaborated(job)}" for name, job, of in _designs(jobs)}
+    """Write the hash of each job's design to ``root``, of those that have been elaborated.
+
+    Of others, what was written before stays, and those that are not in the registry are left out.
+    """
+    known = _netlists(root)
+    found = {}
+    for name, job, of in _designs(jobs):
+        netlist = elaborated(job, known=True)
+        if netlist or name in known:
+            found[name] = f"{of} {netlist}" if netlist else known[name]
     return write_atomic(root / NETLISTS, json.dumps(found, indent=1) + "\n")
+
+
+def _netlists(root: Path) -> dict[str, str]:
+    path = root / NETLISTS
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def published(jobs: Iterable[Job], rows: Iterable[Row]) -> list[Job]:
+    """Return the jobs that have a row."""
+    keys = {_key(row) for row in rows}
+    return [job for job in jobs if _key(job) in keys]
 
 
 def recall(root: Path, jobs: Iterable[Job]) -> None:
@@ -77,8 +97,7 @@ def recall(root: Path, jobs: Iterable[Job]) -> None:
 
     Those need not be elaborated, which takes minutes for all of them. There may be no hashes.
     """
-    path = root / NETLISTS
-    known = json.loads(path.read_text()) if path.exists() else {}
+    known = _netlists(root)
     for name, job, of in _designs(jobs):
         before, netlist = known.get(name, " ").split(" ")
         if before == of:

@@ -87,7 +87,10 @@ class SdramTest(wiring.Component):
 
         # The only beat that is read, and the only response, are waited for.
         m.d.comb += [read.ready.eq(1), response.ready.eq(1)]
-        with m.If(status.done):
+        # Beside the register that the status goes out of: the user may be far from there.
+        connected = Signal()
+        m.d.sync += connected.eq(status.done)
+        with m.If(connected):
             self._connect(m)
         with m.Else(), m.FSM():
             with m.State("INITIALISATION"), m.If(self.configured):
@@ -121,6 +124,9 @@ class SdramTest(wiring.Component):
                 following("WRITE")
                 with m.If(last & self._inverse):
                     m.d.sync += status.done.eq(1)
+                    m.next = "END"
+            with m.State("END"):
+                pass
 
     def _connect(self, m):
         """Connect the user; every answer of a memory that failed the test has an error."""

@@ -77,6 +77,8 @@ def test_what_has_not_changed_is_not_elaborated_again(tmp_path, monkeypatch):
     def listed(build):
         return jobs.plan(tmp_path / build, kinds={"synthesis"}, cores={"lfsr"})
 
+    for job in listed("a"):
+        kinds.elaborated(job)
     path = figures.remember(tmp_path, listed("a"))
     first, *others = listed("b")
     known = json.loads(path.read_text())
@@ -88,6 +90,8 @@ def test_what_has_not_changed_is_not_elaborated_again(tmp_path, monkeypatch):
     assert found
     assert "elaborated" not in found
     assert kinds.elaborated(first) == "elaborated"
+    # What has not been elaborated stays as it is written.
+    assert figures.remember(tmp_path, listed("d")).read_text() == path.read_text()
     # Without a file, all are elaborated.
     figures.recall(tmp_path / "nothing", listed("c"))
     assert {kinds.elaborated(job) for job in listed("c")} == {"elaborated"}
@@ -104,3 +108,23 @@ def test_a_stale_row_is_marked_wherever_it_is_shown(tmp_path, today):
 
 def test_a_figure_of_a_table_has_a_unit_unless_the_table_derives_it():
     assert set(HEADINGS) - set(UNITS) == {"epoch_s", "job_ms"}
+
+
+def test_what_a_report_has_is_not_measured_again(tmp_path, called):
+    """Neither the checks of today's source, nor others than the kinds and cores that are named."""
+    (tmp_path / "README.md").write_text("")
+    (tmp_path / "docs").mkdir()
+    what = ["--kind", "simulation", "--core", "lfsr"]
+    listed = len(jobs.plan(tmp_path, kinds={"simulation"}, cores={"lfsr"}))
+    code, printed, _ = called(["measure", "--stale", *what], tmp_path)
+    assert code == 0
+    assert f"0 of {listed} measurements are in docs/figures." in printed
+    code, _, _ = called(["report", *what, "--docs", "."], tmp_path)
+    assert code == 0
+    rows = figures.load(tmp_path)
+    assert {(row.core, row.kind) for row in rows} == {("lfsr", "simulation")}
+    assert all(len(row.evidence) == 16 for row in rows)
+    code, printed, _ = called(["measure", "--stale", *what, "--build", "other"], tmp_path)
+    assert code == 0
+    assert f"{listed} of {listed} measurements are in docs/figures." in printed
+    assert not (tmp_path / "other" / "emitted").exists()
