@@ -26,6 +26,10 @@ def run_battery(
     stream: Annotated[
         str, typer.Option(help="The words: all lanes of a beat, one lane, or a pair of lanes.")
     ] = "beat",
+    test: Annotated[
+        list[int] | None,
+        typer.Option(help="The number of a test of the battery; by default, all. May be repeated."),
+    ] = None,
     bytes_: Annotated[
         int | None,
         typer.Option(
@@ -47,10 +51,12 @@ def run_battery(
     found = registry.find(core)
     dieharder.require_words(core)
     config = found.configure(settings.read(found, set_, config_))
-    tests.require(battery, stream)
+    tests.require(battery, stream, test)
     count = bytes_ or tests.LENGTHS[battery]
     with status(err, f"{battery} of {core}") as update, os_error_path(build):
-        lines, other = tests.compared(core, config, stream, battery, count, build, update)
+        lines, other = tests.compared(
+            core, config, stream, battery, count, build, update, set(test) if test else None
+        )
     show_table(
         out, ["test", "p-value", "verdict"], [[x.name, f"{x.p:.3g}", x.verdict] for x in lines]
     )

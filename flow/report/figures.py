@@ -16,8 +16,8 @@ from seedbed.flow.run.cache import memo
 from seedbed.flow.run.files import write_atomic
 
 __all__ = [
-    "FOLDER", "NETLISTS", "is_stale", "load", "merged", "outdated", "published", "recall", "remember",
-    "save",
+    "FOLDER", "NETLISTS", "is_stale", "load", "merged", "outdated", "published", "recall",
+    "remember", "save",
 ]  # fmt: skip
 
 #: Where the figures are, below the folder of the project.

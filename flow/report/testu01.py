@@ -16,7 +16,7 @@ from seedbed.flow.report import dieharder
 from seedbed.flow.run.cache import memo
 from seedbed.sim import child, tools
 from seedbed.spec import TreeGrngConfig, UrngConfig
-from seedbed.spec.checks import require_choice
+from seedbed.spec.checks import require_choice, require_int
 
 __all__ = [
     "BATTERIES",
@@ -103,10 +103,12 @@ class Line:
         return "failed" if distance < FAILED else "weak" if distance < WEAK else "passed"
 
 
-def require(battery: str, stream: str) -> None:
-    """Raise ``ValueError`` for a battery or a stream that is not known."""
+def require(battery: str, stream: str, tests: Collection[int] | None = None) -> None:
+    """Raise ``ValueError`` for a battery, a stream, or the number of a test that is not known."""
     require_choice("battery", battery, BATTERIES)
     require_choice("stream", stream, STREAMS)
+    for test in tests or ():
+        require_int(f"the number of a test of {battery}", test, 1, BATTERIES[battery])
 
 
 def runner(build: Path) -> Path:
@@ -184,16 +186,17 @@ def compared(
     count: int,
     build: Path,
     progress: Callable[[str], None] | None = None,
+    tests: Collection[int] | None = None,
 ) -> tuple[list[Line], list[Line]]:
     """Return a battery's statistics of a stream, and the reference's in the tests that failed.
 
-    The files of words are removed. Raises as :func:`lines`.
+    The files of words are removed. ``tests`` are as in :func:`lines`. Raises as it does.
     """
     runner(build)
     folder = build / "statistics"
     path = dieharder.write_words(core, config, count, folder, lanes=_lanes(config, stream))
     try:
-        found = lines(path, battery, build, progress)
+        found = lines(path, battery, build, progress, tests)
     finally:
         path.unlink()
     failed = {line.test for line in found if line.verdict == "failed"}

@@ -1,5 +1,7 @@
 """TestU01: verdicts, causes, the streams of words, and a battery that goes on."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -99,6 +101,7 @@ def test_a_stream_has_the_first_lanes(tmp_path):
     [
         (["--battery", "tiny"], "battery must be one of smallcrush, crush, bigcrush, not 'tiny'"),
         (["--stream", "all"], "stream must be one of beat, lane, pair, not 'all'"),
+        (["--test", "11"], "the number of a test of smallcrush must be in 1..10, not 11"),
     ],
 )
 def test_what_is_not_known_is_refused(words, said, tmp_path, called):
@@ -126,3 +129,13 @@ def test_a_battery_goes_on_where_it_was(tmp_path, monkeypatch):
     assert {line.verdict for line in found} == {"failed"}
     monkeypatch.setattr(testu01.child, "run", None)
     assert testu01.lines(path, "smallcrush", tmp_path) == found
+
+
+@pytest.mark.skipif(not tools.there("TESTU01"), reason="needs TestU01")
+def test_some_tests_of_a_battery_are_run_alone(tmp_path, called):
+    options = ["--battery", "smallcrush", "--bytes", "65536", "--test", "1"]
+    code, out, _ = called(["testu01", "lutopt", *options], tmp_path)
+    assert code == 0
+    assert out.count("BirthdaySpacings") >= 1
+    assert "Collision" not in out
+    assert re.search(r"[01] of 1 statistics failed", out)
