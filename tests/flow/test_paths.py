@@ -107,7 +107,7 @@ OTHERS = {
     *((f"board run {app}", name) for app, names in {
         "noise": ["plot"], "gemv": ["matrix", "vector", "output"], "instantft": ["data", "folder"],
         "zo_trainer": ["data", "start", "output"], "lm": ["model", "keep", "folder"],
-        "sentence": ["program", "output"],
+        "sentence": ["program", "output", "classes"],
     }.items() for name in names),
 }  # fmt: skip
 
