@@ -79,7 +79,8 @@ class Sentences:
         self.crc = zlib.crc32(self.image) or 1
         #: Kept weights, where they can be tuned, and where they are.
         self.tuner = KeptTuner(config, engine.parameters, image) if image.kept_beats else None
-        self._first = image.limits[0]
+        #: The beats of kept weights: the first one, and the one after the last.
+        self.kept = image.limits[0], image.limits[0] + image.kept_beats
         self.texts = 0
         self._acts: list[Act] = []
         self._act("load", "load", command(config, "load", **limits(config, image)))
@@ -108,8 +109,8 @@ class Sentences:
     def tune(self, *, seed: int, delta: int) -> None:
         """Change all kept weights by delta times random signs, and those of the model."""
         assert self.tuner
-        end = self._first + len(self.tuner.words) * 32 // self.config.beat_bits
-        fields = {"first": self._first, "end": end, "seed": seed, "delta": delta}
+        first, end = self.kept
+        fields = {"first": first, "end": end, "seed": seed, "delta": delta}
         self._act("tuning", "tune", command(self.config, "tune", **fields))
         self.tuner.tune(seed=seed, delta=delta)
 

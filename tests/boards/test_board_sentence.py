@@ -11,12 +11,14 @@ from seedbed.boards import apps, virtual
 from seedbed.boards.apps.sentence import MEMORY, _classes, _program, _trainable
 from seedbed.boards.device import Device
 from seedbed.boards.registers import addresses
-from seedbed.boards.sentence_job import Sentences
+from seedbed.boards.sentence_job import Sentences, inputs
+from seedbed.boards.streams import packet
 from seedbed.boards.top import identifier
 from seedbed.flow.importer import program_file, transformer_files, transformer_import
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.sim.cases.stream_programs import WORDS, drawn_program
 from seedbed.sim.harness import Mismatch
+from seedbed.sim.jobs.stream_job import command
 
 DESIGN = apps.find("sentence", "nano")
 TRELLIS = apps.find("sentence", "trellis-nano")
@@ -152,16 +154,23 @@ def tuned(stop=None):
     return found
 
 
-def test_a_job_that_was_ended_while_it_writes_leaves_the_memory_as_it_must(tuning_program):
-    """A beat that was being written is written to its end, whenever the engine is reset."""
+def test_a_job_that_was_ended_while_weights_are_tuned_harms_no_other(tuning_program):
+    """The engine is reset while commands to tune run, and others wait."""
     with virtual.start(tuning_program) as board, connect(board, TUNES) as device:
         job = tuned().job(stored=False)
-        for part in (0.9, 0.95, 0.98, 0.99, 1):
-            job.start(device)
-            device.send(job.words[: int(part * len(job.words))].tolist())
-        job.start(device)
-        _, words = job.run(device)
-        job.require_same(words)
+        begun = Sentences(TUNES.config, tuned().engine, MEMORY)
+        begun.run(*blocks(4))
+        loaded = begun.job(stored=False)
+        first, end = tuned().kept
+        fields = {"first": first, "end": end, "seed": 1, "delta": 1}
+        # Some of these wait in the board when it is reset.
+        commands = np.repeat(command(TUNES.config, "tune", **fields)["i"], 12, axis=0)
+        words = [*loaded.words, *packet(inputs(TUNES.config), "command", commands)]
+        for _ in range(5):
+            loaded.start(device)
+            device.send([int(word) for word in words])
+        _, found = job.run(device)
+        job.require_same(found)
 
 
 def test_only_what_tunes_can_tune_and_classes_are_checked(called, tmp_path, program):
