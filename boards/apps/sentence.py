@@ -186,14 +186,12 @@ class Top(wiring.Component):
         m.submodules.beats = beats = SkidBuffer(SkidBufferConfig(width=shape.size), shape)
         wiring.connect(m, wiring.flipped(self.i_read), beats.i)
         read = beats.o
-        reads = asked.valid
-        if self.config.writes:
-            reads = asked.valid & ~asked.payload.write
         # A command that is offered stays until its transfer.
         waits, held, writes = Signal(), Signal(), Signal()
-        ready = command.ready & ~writes
+        reads, ready = asked.valid, command.ready & ~writes
         if self.config.writes:
             # The store takes the engine's writes.
+            reads = asked.valid & ~asked.payload.write
             ready = Mux(asked.payload.write, engine.o_write.ready, ready)
         m.d.comb += [
             writes.eq(Mux(waits, held, store.o_command.valid)),
@@ -283,7 +281,9 @@ def run(
     if tune:
         engine = _trainable(engine, config.tune)
     sentences = Sentences(config, engine, MEMORY)
-    told = _tuned(sentences, tokens, _classes(classes), program, tune, batch, rate) if tune else ""
+    summary = (
+        _tuned(sentences, tokens, _classes(classes), program, tune, batch, rate) if tune else ""
+    )
     vectors = [sentences.run(tokens(each)) for each in text]
     console.print(require_memory(device, MEMORY))
     stored = device.read("image") == sentences.crc
@@ -296,8 +296,8 @@ def run(
         device.write("image", sentences.crc)
     where = "was in the memory" if stored else "is in the memory"
     console.print(f"the program, {len(sentences.image):,} bytes, {where}")
-    if told:
-        console.print(told, soft_wrap=True)
+    if summary:
+        console.print(summary, soft_wrap=True)
     cycles = device.read("run_cycles")
     (name,) = (name for name, of in VARIANTS.items() if of == config)
     mhz = CLOCKS_MHZ.get(name, CLOCK_MHZ)

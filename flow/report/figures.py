@@ -3,14 +3,13 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from seedbed.flow.cores import registry
 from seedbed.flow.cores.core import Variant
 from seedbed.flow.report.jobs import evidence
-from seedbed.flow.report.kinds import CHECKS, ELABORATED, Job, elaborated, elaboration
+from seedbed.flow.report.kinds import CHECKS, ELABORATED, Job, digest, elaborated, elaboration
 from seedbed.flow.report.row import Row, load_rows, saved_rows
 from seedbed.flow.run.cache import memo
 from seedbed.flow.run.files import write_atomic
@@ -63,8 +62,7 @@ def save(root: Path, rows: Iterable[Row]) -> list[Path]:
 def _designs(jobs: Iterable[Job]) -> Iterator[tuple[str, Job, str]]:
     """Yield name, job and the hash of what the design depends on, of each configuration."""
     for name, job in {f"{j.core}, {j.config}": j for j in jobs if j.kind in ELABORATED}.items():
-        key = json.dumps(elaboration(job), sort_keys=True)
-        yield name, job, sha256(key.encode()).hexdigest()[:16]
+        yield name, job, digest(elaboration(job))
 
 
 def remember(root: Path, jobs: Iterable[Job]) -> Path:

@@ -1,7 +1,6 @@
 """The list of measurements, and their parallel execution with cached results."""
 
-import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, as_completed, wait
 from contextlib import nullcontext
 from dataclasses import replace
@@ -18,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from seedbed.flow.cores import registry
 from seedbed.flow.report import paper
-from seedbed.flow.report.kinds import CHECKS, ELABORATED, KINDS, Job, elaborated
+from seedbed.flow.report.kinds import CHECKS, ELABORATED, KINDS, Job, digest, elaborated
 from seedbed.flow.report.row import Row
 from seedbed.flow.run.cache import code, memo
 from seedbed.flow.run.files import os_error_path
@@ -135,9 +134,11 @@ def evidence(job: Job) -> str:
 
     A committed row with it is the one that the job would give: 16 hexadecimal digits.
     """
-    key = _key(job, elaborated(job) if job.kind in ELABORATED else "")
-    del key["tools"]
-    return sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    return _evidence(_key(job, elaborated(job) if job.kind in ELABORATED else ""))
+
+
+def _evidence(key: Mapping[str, Any]) -> str:
+    return digest({name: value for name, value in key.items() if name != "tools"})
 
 
 def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
@@ -150,7 +151,8 @@ def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
         row = KINDS[job.kind].row(job)
         return {"rows": [row.to_json()] if row else []}
 
-    raw = memo(job.build / "cache", job.kind, _key(job, design), compute)["rows"]
+    key = _key(job, design)
+    raw = memo(job.build / "cache", job.kind, key, compute)["rows"]
     rows = map(Row.from_json, raw)
     # Published figures and aims are in separate tables and are not cached.
     return [
@@ -159,7 +161,7 @@ def _rows(job: Job, *, may_measure: bool = True) -> list[Row]:
             paper=paper.reference(row.core, row.params, row.kind, row.target),
             aim=paper.aims(row.core, row.params, row.kind, row.target),
             netlist=design,
-            evidence=evidence(job) if job.kind in CHECKS else "",
+            evidence=_evidence(key) if job.kind in CHECKS else "",
         )
         for row in rows
     ]

@@ -1,5 +1,6 @@
 """Kinds of measurements: from a core's configuration to the figures of a row."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -27,8 +28,8 @@ from seedbed.spec.fixed import Fixed
 from seedbed.spec.network import NetworkConfig
 
 __all__ = [
-    "CHECKS", "ELABORATED", "KINDS", "Job", "Kind", "elaborated", "elaboration", "in_cocotb",
-    "plain",
+    "CHECKS", "ELABORATED", "KINDS", "Job", "Kind", "digest", "elaborated", "elaboration",
+    "in_cocotb", "plain",
 ]  # fmt: skip
 
 #: Kinds whose figures are of the elaborated design, and change with it alone.
@@ -66,6 +67,11 @@ class Job:
         """Text of the progress bar."""
         where = f" for {self.target}" if self.target else ""
         return f"{self.kind} of {self.core}, {self.config}{where}"
+
+
+def digest(key: Mapping[str, Any]) -> str:
+    """Return the hash of a key, 16 hexadecimal digits: of rows, and of ``docs/netlists.json``."""
+    return sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def elaboration(job: Job) -> dict[str, Any]:
