@@ -16,9 +16,8 @@
 #include <random>
 
 #include "Vtop.h"
-#ifdef HAS_MEMORY
-#include "memory.h"
-#else
+#include "board.h"
+#ifndef PADS
 // A top without memory.
 struct Memory {
     bool parse(const char* fault) { return !*fault; }
