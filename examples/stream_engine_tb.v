@@ -148,7 +148,9 @@ module stream_engine_tb;
         result_ready <= $random % 4 != 0;
         if (result_valid && result_ready) begin
             if (values !== results[results_at]) begin
-                if (errors == 0) $display("beat %0d of the results differs", results_at);
+                if (errors == 0)
+                    $display("beat %0d of the results: %h, not %h", results_at, values,
+                             results[results_at]);
                 errors = errors + 1;
             end
             results_at = results_at + 1;
