@@ -1,5 +1,6 @@
 """The top of an application with the pads, the clock and the reset of a board."""
 
+from math import ceil
 from types import ModuleType
 
 from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, Signal
@@ -20,15 +21,18 @@ VCO_MHZ = (400, 800)
 #: The part of a cycle by which the clock of a memory is later at its chip than at its pads, without
 #: and with a clock of its own. Inputs of the chip are stable then. What it drives is stable from
 #: 6 ns after its edge to 2.5 ns after the next one: at the next edge of 60 MHz with a delay of
-#: 5 ns, and at the second next one of 100 MHz with 7.5 ns.
+#: 5 ns, and at the second next one of 100 MHz with 7.5 ns. Of a slower clock of its own, the chip's
+#: is so much later that these 2.5 ns are enough.
 CHIP_DELAY = {False: 0.3, True: 0.75}
+HOLD_NS = 2.5
 
 
 def pll(mhz: int, memory_mhz: int | None = None) -> dict[str, int | str]:
     """Return the parameters of an ECP5's PLL for a clock: 25 MHz / 5 * n, from a VCO of it.
 
     With ``memory_mhz``, ``CLKOS`` is the clock of a memory's chip, delayed by :data:`CHIP_DELAY`,
-    and ``CLKOS2`` that of its pads and its controller, if it is not ``mhz``.
+    and ``CLKOS2`` that of its pads and its controller, if it is not ``mhz``. The VCO is ten times
+    ``mhz``, or another multiple, if both clocks then divide it.
 
     Raises ``ValueError`` if there are no such clocks.
     """
@@ -39,6 +43,16 @@ def pll(mhz: int, memory_mhz: int | None = None) -> dict[str, int | str]:
             f"the clock of an application must be a multiple of {step} MHz in {least}..{most}, "
             f"not {mhz}"
         )
+    if memory_mhz:
+        low, high = VCO_MHZ
+        dividers = [divider, *range(-(-low // mhz), high // mhz + 1)]
+        fitting = [each for each in dividers if mhz * each % memory_mhz == 0]
+        if not fitting:
+            raise ValueError(
+                f"the clocks of an application and of its memory must divide a clock of "
+                f"{low}..{high} MHz, not {mhz} and {memory_mhz} MHz"
+            )
+        divider = fitting[0]
     vco, phase = mhz * divider, 4
     found: dict[str, int | str] = {
         "CLKI_DIV": 5,
@@ -48,14 +62,11 @@ def pll(mhz: int, memory_mhz: int | None = None) -> dict[str, int | str]:
     }
     if memory_mhz is None:
         return found
-    if vco % memory_mhz:
-        raise ValueError(
-            f"the clock of the memory must be {vco} MHz over a whole number with an application of "
-            f"{mhz} MHz, not {memory_mhz} MHz"
-        )
     cycles, own = vco // memory_mhz, memory_mhz != mhz
     # In eighths of a cycle of the VCO.
     late = round(8 * CHIP_DELAY[own] * cycles)
+    if own:
+        late = max(late, ceil(8 * (cycles - HOLD_NS * vco / 1000)))
     for name, delay in {"CLKOS": late, **({"CLKOS2": 0} if own else {})}.items():
         found |= {
             f"{name}_ENABLE": "ENABLED",

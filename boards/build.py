@@ -13,6 +13,7 @@ from typing import Any
 from seedbed.boards.board_top import BoardTop
 from seedbed.boards.memory import DOMAIN, has_own_clock, memory_of
 from seedbed.boards.platforms import Board, clock_of
+from seedbed.flow.emit.collisions import unordered
 from seedbed.flow.fpga.devices import DEVICES
 from seedbed.flow.fpga.ecp5 import floorplan, multiplier_registers
 from seedbed.flow.fpga.nextpnr import RIP_UP, ROUTE, Job, RoutingFailed
@@ -115,11 +116,12 @@ def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress
     plan = made.prepare(BoardTop(app, board), name)
     for end in ("il", chain.constraints):
         text = plan.files[f"{name}.{end}"]
-        write_atomic(folder / f"{name}.{end}", text if isinstance(text, str) else text.decode())
+        text = text if isinstance(text, str) else text.decode()
+        write_atomic(folder / f"{name}.{end}", unordered(text) if end == "il" else text)
     script = f"read_rtlil {name}.il; {KEEP}{styles(app, name)}{target.synth} -top {name} "
     script += f"-json {name}.json"
     key = {
-        "design": digest(plan.files[f"{name}.il"]),
+        "design": digest((folder / f"{name}.il").read_text()),
         "script": script,
         "tool": tools.version("YOSYS"),
         "code": digest(definitions(__name__, "prepare")),

@@ -46,8 +46,8 @@ VARIANTS = {
 BOARDS = {"ulx3s-85f": "lenet5", "ulx3s-45f": "lenet5-8"}
 #: Clocks other than the boards', in MHz.
 CLOCKS_MHZ = {"lenet5-8": 70}
-#: Clocks of memories that are not those of the application. No bitstream has met this one so far.
-MEMORY_CLOCKS_MHZ = {"lenet5-fast": 120}
+#: Clocks of memories that are not those of the application.
+MEMORY_CLOCKS_MHZ = {"lenet5-fast": 110}
 #: What memories are made of: 107 of the 108 block RAMs of a 45F are those of the parameters, the
 #: activations and the softmax, so that all others are LUTs.
 MEMORY_STYLES = {

@@ -60,8 +60,9 @@ VARIANTS |= {
     f"tune-{name}": replace(VARIANTS[f"trellis-{name}"], tune=fraction)
     for name, fraction in (("nano", 5), ("minilm", 3))
 }
-#: The clock of those that are for a board. Others have 60 MHz.
-CLOCKS_MHZ = {f"{name}minilm": 50 for name in ("", "trellis-", "tune-")}
+#: The clocks of those that are for a board, and of their memory. Others have 60 and 100 MHz.
+CLOCKS_MHZ = {f"{name}minilm": 45 for name in ("", "trellis-", "tune-")}
+MEMORY_CLOCKS_MHZ = dict.fromkeys(CLOCKS_MHZ, 75)
 #: The configuration of each board.
 BOARDS = {"ulx3s-85f": "minilm"}
 #: Texts of at most 16 letters, and elements of the random program's vectors.

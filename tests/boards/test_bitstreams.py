@@ -178,7 +178,20 @@ def test_every_board_has_pins_and_a_clock(board):
 
 @pytest.mark.parametrize(
     ("mhz", "memory"),
-    [(40, 40), (60, 60), (70, 70), (75, 75), (80, 80), (60, 100), (70, 100), (60, 120), (55, 110)],
+    [
+        (40, 40),
+        (60, 60),
+        (70, 70),
+        (75, 75),
+        (80, 80),
+        (60, 100),
+        (70, 100),
+        (60, 120),
+        (55, 110),
+        (50, 75),
+        (60, 110),
+        (45, 75),
+    ],
 )
 def test_the_pll_has_the_clocks_that_are_asked_for(mhz, memory):
     pll = board_top.pll(mhz, memory)
@@ -196,13 +209,16 @@ def test_the_pll_has_the_clocks_that_are_asked_for(mhz, memory):
     phase = pll["CLKOS_CPHASE"] + pll["CLKOS_FPHASE"] / 8 - pll["CLKOP_CPHASE"]
     late, cycle = phase * 1000 / vco, 1000 / memory
     assert 3 < late < PAD_CYCLES[own] * cycle - 6 - 2
-    assert late + cycle + 2.5 >= PAD_CYCLES[own] * cycle
-    assert board_top.pll(mhz) == {name: pll[name] for name in board_top.pll(mhz)}
+    assert late + cycle + 2.5 >= PAD_CYCLES[own] * cycle - 1e-9
+    # The VCO is another one only where the memory needs it.
+    assert pll["CLKOP_DIV"] == 10 or 10 * mhz % memory
+    alone = board_top.pll(mhz) | {"CLKOP_DIV": pll["CLKOP_DIV"]}
+    assert alone == {name: pll[name] for name in alone}
 
 
 def test_a_memory_clock_that_the_pll_does_not_make_is_refused():
     with pytest.raises(
-        ValueError, match=r"must be 550 MHz over a whole number with an app.* not 100"
+        ValueError, match=r"must divide a clock of 400\.\.800 MHz, not 55 and 100 MHz"
     ):
         board_top.pll(55, 100)
 
