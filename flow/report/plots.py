@@ -222,7 +222,7 @@ def products(rows: Rows) -> bytes | None:
 
 def finetuning(rows: Rows) -> bytes | None:
     """Cycles per job and per cached sample, and accuracy before and after, by lanes."""
-    found = [r for r in rows if r["kind"] == "job"]
+    found = [r for r in rows if r["kind"] == "job" and r["core"] == "instantft"]
     if not found:
         return None
     found.sort(key=lambda r: (r["params"].get("data", ""), r["params"]["lanes"]))

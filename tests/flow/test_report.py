@@ -255,6 +255,11 @@ def test_every_system_has_a_plot(stem, measured, monkeypatch):
         assert words == ["not in the paper"]
 
 
+def test_a_job_of_another_core_is_in_no_plot_of_fine_tuning():
+    job = row("sparse_trainer", "d", {"data": "digits"}, None, "job", job_cycles=9)
+    assert plots.finetuning([job.to_json()]) is None
+
+
 def test_no_point_is_on_the_frame():
     _, (axes,) = plot_style.panels(1, 4, 4)
     axes.plot([1, 2, 3], [5, 6, 7], "o")
