@@ -80,7 +80,7 @@ class Sentences:
         #: Kept weights, where they can be tuned, and where they are.
         self.tuner = KeptTuner(config, engine.parameters, image) if image.kept_beats else None
         #: The beats of kept weights: the first one, and the one after the last.
-        self.kept = image.limits[0], image.limits[0] + image.kept_beats
+        self.kept = image.tuned
         self.texts = 0
         self._acts: list[Act] = []
         self._act("load", "load", command(config, "load", **limits(config, image)))

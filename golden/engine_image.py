@@ -31,6 +31,8 @@ from seedbed.spec.stream_engine import (
     Attend,
     Choose,
     Embed,
+    Input,
+    Loss,
     Matrix,
     Move,
     Multiply,
@@ -71,6 +73,11 @@ class EngineImage:
     def limits(self) -> tuple[int, int]:
         """The first beat that is written, and the one after the last."""
         return len(self.beats) - self.kept_beats, len(self.beats) + self.saved
+
+    @property
+    def tuned(self) -> tuple[int, int]:
+        """The first beat of kept weights that can be tuned, and the one after the last."""
+        return len(self.beats) - self.kept_beats, len(self.beats)
 
 
 def header_and_records(
@@ -186,11 +193,11 @@ class _Writer:
         """Write all operations, and the result."""
         for k, op in enumerate(self.program.operations):
             what = f"operation {k}, {type(op).__name__},"
-            if not (self._is_given(op) or isinstance(op, Choose)):
+            if not (self._is_given(op) or isinstance(op, Choose | Loss)):
                 self.places.take(op.target)
             start = len(self.records)
             one = [name in self.pooled for name in op.sources]
-            takes = isinstance(op, Matrix | Move | Multiply | Norm | Choose)
+            takes = isinstance(op, Matrix | Move | Multiply | Norm | Choose | Loss)
             if any(one) and not (all(one) and takes):
                 raise ValueError(f"{what} must not read a mean over the tokens in the core")
             getattr(self, f"_{type(op).__name__.lower()}")(what, op)
@@ -202,7 +209,7 @@ class _Writer:
             self.names += [type(op).__name__] * (len(self.records) - start)
             self.places.release(k)
         last = self.program.operations[-1]
-        if self._is_given(last) or isinstance(last, Choose):
+        if self._is_given(last) or isinstance(last, Choose | Loss):
             return
         result = self.program.result
         self._record(
@@ -216,10 +223,21 @@ class _Writer:
         """Return whether an operation is the matrix of the result, which needs no store."""
         *before, last = self.program.operations
         result = self.program.result
-        if isinstance(last, Choose) and before:
+        if isinstance(last, Choose | Loss) and before:
             result, last = last.source, before[-1]
         given = op is last and op.target == result
         return given and isinstance(op, Matrix) and not op.activation and not op.add
+
+    def _input(self, what: str, op: Input) -> None:
+        if not self.config.inputs:
+            raise ValueError(f"{what} needs inputs = True of the core")
+        if self.records:
+            raise ValueError(f"{what} must be the first one in the core")
+        self._require_narrow(what, op.target)
+        self._record(
+            operation="scale", constant=1, numbers="input", target="store",
+            length=self.program.vectors[op.target].length, target_place=self._place(op.target),
+        )  # fmt: skip
 
     def _embed(self, what: str, op: Embed) -> None:
         vector = self.program.vectors[op.target]
@@ -431,10 +449,22 @@ class _Writer:
             target_place=self._place(op.target),
         )  # fmt: skip
 
+    def _loss(self, what: str, op: Loss) -> None:
+        classes = self.program.vectors[op.source].length
+        if classes > self.config.classes:
+            raise ValueError(
+                f"{what} needs classes = {max(2, classes)} of the core, which has "
+                f"{self.config.classes}"
+            )
+        self._chosen(what, op)
+
     def _choose(self, what: str, op: Choose) -> None:
-        last = self.program.operations[-1]
         if not self.config.choose:
             raise ValueError(f"{what} needs choose = True of the core")
+        self._chosen(what, op)
+
+    def _chosen(self, what: str, op: Choose | Loss) -> None:
+        last = self.program.operations[-1]
         if op is not last or op.target != self.program.result:
             raise ValueError(f"{what} must be the last one, and its target the result, in the core")
         # A matrix that is given out has the target itself.
@@ -504,8 +534,8 @@ def engine_image(
     for name, value, most in (("block", block, config.block), ("context", context, config.context)):
         if not 1 <= value <= most:
             raise ValueError(f"the {name} must be in 1..{most}, not {value}")
-    if not isinstance(program.operations[0], Embed):
-        raise ValueError("the program must begin with the row of each token")
+    if not isinstance(program.operations[0], Embed | Input):
+        raise ValueError("the program must begin with the row or the vector of each token")
     writer = _Writer(config, program, parameters, block, context)
     writer.write()
     if config.ahead:
@@ -530,6 +560,7 @@ def engine_image(
         + bool(fraction),
         "fraction": fraction,
         "choose": any(record["target"] == TARGETS.index("choose") for record in writer.records),
+        "loss": isinstance(program.operations[-1], Loss),
     }  # fmt: skip
     size = -(-(1 + len(writer.records)) * RECORD_BITS // config.beat_bits)
     rows = size + len(writer.stored.beats)

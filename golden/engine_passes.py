@@ -8,6 +8,7 @@ from seedbed.golden.engine_parameters import image_bytes
 from seedbed.golden.exact import whole_product
 from seedbed.golden.fixed import saturate, shifted
 from seedbed.golden.kept_weights import tuned
+from seedbed.golden.stream_engine import label_losses
 from seedbed.golden.trellis import states, symbols, table
 from seedbed.golden.vector_unit import VectorUnit, token_shifts
 from seedbed.spec.engine_records import (
@@ -80,7 +81,9 @@ class PassEngine:
         known = {"magic": MAGIC, "lanes": config.lanes, "beat_bytes": config.beat_bits // 8 % 256}
         if any(header[name] != value for name, value in known.items()) or not header["records"]:
             return "damaged"
-        if header["choose"] > config.choose:
+        if (header["choose"] or header["loss"]) and not (
+            config.classes if header["loss"] else config.choose
+        ):
             return "damaged"
         #: The trellis code, and fraction bits of kept weights.
         codes = {(0, 0), (config.trellis, 0)}
@@ -98,6 +101,9 @@ class PassEngine:
             return "damaged"
         parts = [int.from_bytes(raw[k : k + size], "little") for k in range(size, stop, size)]
         self.records = [self._named(unpacked(bits, RECORD)) for bits in parts]
+        takes = any(r["kind"] == "pass" and r["numbers"] == "input" for r in self.records)
+        if takes and not config.inputs:
+            return "damaged"
         matrices = [record for record in self.records if record["kind"] == "trellis"]
         if matrices and not config.trellis:
             return "damaged"
@@ -123,8 +129,14 @@ class PassEngine:
     def _named(self, record: dict) -> dict:
         return record | {name: names[record[name]] for name, names in _CODES.items()}
 
-    def run(self, tokens: np.ndarray, *, start: bool = False) -> tuple[str, list[np.ndarray]]:
-        """Run a block; return the status and the vectors of the result."""
+    def run(
+        self, tokens: np.ndarray, *, start: bool = False, inputs: np.ndarray | None = None,
+        labels: np.ndarray | None = None,
+    ) -> tuple[str, list[np.ndarray]]:  # fmt: skip
+        """Run a block; return the status and the vectors of the result.
+
+        ``inputs`` and ``labels``: the vectors and classes that come with the tokens.
+        """
         if not self.loaded:
             return "missing", []
         if start:
@@ -137,7 +149,9 @@ class PassEngine:
             or max(tokens) >= header["tokens"]
         ):
             return "tokens", []
+        none = np.zeros(0, np.int64)
         self.tokens = tokens
+        self.inputs, self.labels = (none if of is None else of for of in (inputs, labels))
         self.found: list[np.ndarray] = []
         body: list[dict] = []
         bodies: list[list[dict]] = []
@@ -188,8 +202,14 @@ class PassEngine:
         return "ok"
 
     def _give(self, record: dict, y: np.ndarray) -> None:
-        """Give a result, or the number of its greatest element."""
-        self.found.append(y if record["target"] == "output" else y.argmax(axis=0, keepdims=True))
+        """Give a result, the number of its greatest element, or the loss and this number."""
+        if record["target"] == "output":
+            self.found.append(y)
+        elif self.header["loss"]:
+            (found,) = label_losses(y[None], self.labels[[self.token]])
+            self.found.append(found)
+        else:
+            self.found.append(y.argmax(axis=0, keepdims=True))
 
     # Places.
 
@@ -365,6 +385,8 @@ class PassEngine:
             numbers = self._read(record, "number_place", length)
         elif record["numbers"] == "zeros":
             numbers = np.zeros(length, np.int64)
+        elif record["numbers"] == "input":
+            numbers = self.inputs[self.token]
         elif record["numbers"] in ("token", "position"):
             row = self.position + self.token
             if record["numbers"] == "token":

@@ -105,7 +105,7 @@ class KeptTuner:
         self, config: StreamEngineConfig, parameters: Mapping[str, Integers], image: EngineImage
     ):
         self.config, self.parameters, self.image = config, parameters, image
-        beats = image.beats[len(image.beats) - image.kept_beats :]
+        beats = image.beats[slice(*image.tuned)]
         #: All entries, those of each matrix from a beat of its own on.
         self.words = np.frombuffer(image_bytes(config, beats), "<u4")
 

@@ -11,16 +11,20 @@ from typing import Any
 
 import numpy as np
 
+from seedbed.golden.checks import require_integers
 from seedbed.golden.exact import whole_product
 from seedbed.golden.fixed import rounded, saturate, shifted
+from seedbed.golden.softmax_loss import SoftmaxLoss
 from seedbed.golden.trellis import states, table
 from seedbed.golden.vector_unit import VectorUnit, token_shifts
-from seedbed.spec import TrellisConfig
+from seedbed.spec import SoftmaxLossConfig, TrellisConfig
 from seedbed.spec.engine_records import KEPT
 from seedbed.spec.stream_engine import (
     Attend,
     Choose,
     Embed,
+    Input,
+    Loss,
     Matrix,
     Move,
     Multiply,
@@ -32,7 +36,10 @@ from seedbed.spec.stream_engine import (
 )
 from seedbed.spec.vector_unit import ACTIVATIONS
 
-__all__ = ["FloatEngine", "Integers", "KeptWeights", "Reals", "StreamEngine", "TrellisRows"]
+__all__ = [
+    "FloatEngine", "Integers", "KeptWeights", "Reals", "StreamEngine", "TrellisRows",
+    "label_losses",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +131,19 @@ class _Engine:
         self.vectors: dict[str, np.ndarray] = {}
         self._kept: dict[int, tuple[np.ndarray, ...]] = {}
 
-    def run(self, tokens: np.ndarray) -> np.ndarray:
-        """Return the result for a block of tokens: (tokens, elements), or (1, elements) pooled."""
+    def run(
+        self, tokens: np.ndarray, *, inputs: np.ndarray | None = None,
+        labels: np.ndarray | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """Return the result for a block of tokens: (tokens, elements), or (1, elements) pooled.
+
+        ``inputs``: the vectors that come with the tokens, (tokens, elements), of an
+        :class:`~seedbed.spec.stream_engine.Input`; ``labels``: their classes (tokens,), of a
+        :class:`~seedbed.spec.stream_engine.Loss`.
+        """
         self._tokens = np.asarray(tokens)
+        #: What comes with the tokens.
+        self._come = {"vector": inputs, "class": labels}
         for place, operation in enumerate(self.program.operations):
             # Operations of several layers may be equal: keys and values are by place.
             self._place = place
@@ -153,6 +170,20 @@ class _Engine:
         """Return a vector of each token by heads, (tokens, heads, elements)."""
         length = self.program.vectors[operation.query].length // operation.heads
         return self.vectors[name].reshape(-1, count, length)
+
+    def _given(self, what: str) -> np.ndarray:
+        """Return what comes with the tokens, of each of them."""
+        given = self._come[what]
+        if given is None or len(given) != len(self._tokens):
+            raise ValueError(f"the program needs a {what} for each token")
+        return np.asarray(given)
+
+    def _input(self, op: Input) -> np.ndarray:
+        found = self._given("vector")
+        shape = len(found), self.program.vectors[op.target].length
+        if found.shape != shape:
+            raise ValueError(f"the vectors of the tokens must be {shape}, not {found.shape}")
+        return found
 
     def _choose(self, op: Choose) -> np.ndarray:
         return self.vectors[op.source].argmax(axis=1)[:, None]
@@ -227,6 +258,13 @@ class FloatEngine(_Engine):
             self.mixing(op, shares)
             found[:, head] = shares @ values[:, of]
         return found.reshape(len(query), -1)
+
+    def _loss(self, op: Loss) -> np.ndarray:
+        x = self.vectors[op.source]
+        labels = self._given("class")[: len(x)]
+        below = x - x.max(axis=1, keepdims=True)
+        losses = np.log(np.exp(below).sum(axis=1)) - below[np.arange(len(x)), labels]
+        return np.stack([losses, x.argmax(axis=1)], axis=1)
 
     def _multiply(self, op: Multiply) -> np.ndarray:
         return self.vectors[op.left] * self.vectors[op.right]
@@ -306,6 +344,10 @@ class StreamEngine(_Engine):
             total += shifted(of.row(at), of.fraction - self._fraction(op.target))
         return self._saturated(total, op.target)
 
+    def _input(self, op: Input) -> np.ndarray:
+        unit = self.program.unit
+        return require_integers("inputs", super()._input(op), unit.vector.low, unit.vector.high)
+
     def _matrix(self, op: Matrix) -> np.ndarray:
         of, x = self.parameters[op.weights], self.vectors[op.source]
         unit = self.program.unit
@@ -367,6 +409,10 @@ class StreamEngine(_Engine):
             self.vectors[op.left], self.vectors[op.right], shift=shift, wide=wide
         )
 
+    def _loss(self, op: Loss) -> np.ndarray:
+        x = self.vectors[op.source]
+        return label_losses(x, self._given("class")[: len(x)])
+
     def _move(self, op: Move) -> np.ndarray:
         shift = self._fraction(op.source) - self._fraction(op.target)
         return self._saturated(shifted(self.vectors[op.source], shift), op.target)
@@ -374,3 +420,19 @@ class StreamEngine(_Engine):
     def _pool(self, op: Pool) -> np.ndarray:
         shift = self._fraction(op.source) - self._fraction(op.target)
         return self.unit.mean(self.vectors[op.source], shift=shift)[None]
+
+
+def label_losses(x: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return loss and greatest class of logits (samples, classes), int64 (samples, 2).
+
+    Logits saturate to the format of :class:`~seedbed.spec.SoftmaxLossConfig`. A label that is no
+    class has the greatest loss.
+    """
+    count = x.shape[1]
+    config = SoftmaxLossConfig(classes=max(2, count))
+    logits = np.zeros((len(x), config.classes), np.int64)
+    logits[:, :count] = saturate(x, config.logits)
+    present = np.broadcast_to(np.arange(config.classes) < count, logits.shape)
+    valid = labels < count
+    found = SoftmaxLoss(config).run(logits, np.where(valid, labels, 0), present)
+    return np.stack([np.where(valid, found.losses, config.logits.high), found.classes], axis=1)

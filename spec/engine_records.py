@@ -38,13 +38,15 @@ MAGIC = 0x44454553
 #: that are saved to memory, and those of the tokens before it that are restored from there.
 KINDS = ("pass", "matrix", "keep", "trellis", "save", "restore")
 #: Numbers of a pass: of the store; words of memory; the row of a token, or of its position, in a
-#: table; sums of products of a query and keys; of shares and values; zeros.
-NUMBERS = ("store", "words", "token", "position", "scores", "mix", "zeros")
+#: table; sums of products of a query and keys; of shares and values; zeros; a
+#: vector that comes with the token.
+NUMBERS = ("store", "words", "token", "position", "scores", "mix", "zeros", "input")
 #: Factors: none, of the store, words of memory, shifts of keys.
 FACTORS = ("none", "store", "words", "shifts")
 #: Addends: none, of the store, words of memory.
 ADDENDS = ("none", "store", "words")
-#: Results: none, to the store, to the output, the number of the greatest one to the output.
+#: Results: none, to the store, to the output; to the output the number of the greatest one or, as
+#: the header says, the loss and this number.
 TARGETS = ("none", "store", "output", "choose")
 #: The constant of a command: that of the record, the token's position, the multiplier of a row.
 CONSTANTS = ("field", "position", "row")
@@ -134,7 +136,9 @@ HEADER: dict[str, int] = {
     "tokens": 24,
     # Fraction bits of kept weights.
     "fraction": 4,
-    "unused": 36,
+    # Whether the target "choose" gives a loss.
+    "loss": 1,
+    "unused": 35,
     "crc": 32,
 }
 

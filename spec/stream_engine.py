@@ -8,6 +8,7 @@ from seedbed.spec.checks import require_bool, require_choice, require_int, requi
 from seedbed.spec.engine_records import KEPT_BITS
 from seedbed.spec.gemv import AheadGemvConfig, GemvConfig
 from seedbed.spec.lfsr import LfsrConfig
+from seedbed.spec.softmax_loss import SoftmaxLossConfig
 from seedbed.spec.trellis import TrellisConfig
 from seedbed.spec.vector_unit import ACTIVATIONS, VectorUnitConfig
 
@@ -18,6 +19,8 @@ __all__ = [
     "Attend",
     "Choose",
     "Embed",
+    "Input",
+    "Loss",
     "Matrix",
     "Move",
     "Multiply",
@@ -34,8 +37,8 @@ __all__ = [
 #: weights can be tuned, their values are changed.
 STREAM_ENGINE_KINDS = ("load", "run", "tune")
 #: How a command ended, by code: well; with an error of the memory; with a program that is damaged,
-#: that the core is too small for, or that was not loaded; with a block that is too long, or a token
-#: that the program does not know.
+#: that the core is too small for, or that was not loaded; with a block that is too long, a token
+#: that the program does not know, or another number of vectors than tokens.
 STREAM_ENGINE_STATUS = ("ok", "memory", "damaged", "size", "missing", "tokens")
 #: Bytes of an AXI4 boundary, which a burst never crosses.
 BOUNDARY = 4096
@@ -91,6 +94,11 @@ class Embed(Operation):
     @property
     def parameters(self) -> tuple[str, ...]:
         return (self.table, *filter(None, [self.positions]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input(Operation):
+    """The vector that comes with a token, in the target's format, as the first operation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,6 +238,22 @@ class Choose(Operation):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Loss(Operation):
+    """Cross-entropy of the softmax of the source, with the class that comes with a token.
+
+    The target has two elements: the loss, and the number of the source's greatest element, an
+    integer whatever the target's fraction. A vector that the block has one of has the class of the
+    first token.
+    """
+
+    source: str
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (self.source,)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Program:
     """Operations in order, the vectors that they read and write, and the results.
 
@@ -288,6 +312,14 @@ class Program:
         elif isinstance(operation, Choose):
             if (target.length, target.fraction, target.wide) != (1, 0, True):
                 raise ValueError(f"{what}, must write a wide vector of one element and no fraction")
+        elif isinstance(operation, Loss):
+            source, bits = self.vectors[operation.source], SoftmaxLossConfig.logits.fraction
+            if (source.fraction, source.wide) != (bits, True):
+                raise ValueError(f"{what}, must read a wide vector with {bits} fraction bits")
+            if (target.length, target.fraction, target.wide) != (2, bits, True):
+                raise ValueError(
+                    f"{what}, must write a wide vector of two elements with {bits} fraction bits"
+                )
         elif not isinstance(operation, Matrix) and {*lengths.values()} - {target.length}:
             raise ValueError(f"{what}, writes {target.length} elements, and reads another number")
 
@@ -338,6 +370,11 @@ class StreamEngineConfig:
         Keys and values of each layer are saved to memory, and restored when the layer is next run.
     choose
         Whether the core can give the number of a result's greatest element instead of the result.
+    classes
+        The most elements of a vector whose cross-entropy is a result, with the class that comes
+        with a token, 2..256; 0: no result is a loss.
+    inputs
+        Whether vectors come with the tokens of a block.
     timeout_cycles, drain_cycles
         Cycles without a beat, or with a command that is not taken, after which the memory does not
         answer, 16..65535, and after which an earlier answer does not come, 8..65535.
@@ -362,6 +399,8 @@ class StreamEngineConfig:
     tune: int = 0
     external: bool = False
     choose: bool = False
+    classes: int = 0
+    inputs: bool = False
     timeout_cycles: int = 4096
     drain_cycles: int = 256
 
@@ -399,6 +438,10 @@ class StreamEngineConfig:
                 f"products must be at most the {self.weights} bytes of a beat with external = True"
             )
         require_bool("choose", self.choose)
+        require_int("classes", self.classes, 0, 256)
+        if self.classes == 1:
+            raise ValueError("classes must be 0 or in 2..256, not 1")
+        require_bool("inputs", self.inputs)
         require_int("timeout_cycles", self.timeout_cycles, 16, 65535)
         require_int("drain_cycles", self.drain_cycles, 8, 65535)
 
@@ -406,6 +449,11 @@ class StreamEngineConfig:
     def unit(self) -> VectorUnitConfig:
         """The vector unit."""
         return VectorUnitConfig(lanes=self.lanes)
+
+    @property
+    def loss(self) -> SoftmaxLossConfig:
+        """The cross-entropy of a result."""
+        return SoftmaxLossConfig(classes=self.classes)
 
     @property
     def gemv(self) -> GemvConfig:

@@ -62,8 +62,8 @@ def export(request: Request) -> Export:
                 [job(config, "load", **limits(config, found.image)), *starts],
             ),
             Memory.integers(
-                "tokens", "i_tokens, all fields", token_layout().size,
-                [each for part in parts for each in token_payloads(part.tolist())],
+                "tokens", "i_tokens, all fields", token_layout(config).size,
+                [each for part in parts for each in token_payloads(config, part.tolist())],
             ),
             Memory.of(
                 "results", "o_values", config.unit.residual_width, values

@@ -109,14 +109,14 @@ def bytes_of_a_row(form: str, columns: int) -> int:
 
 
 def pack(
-    form: str, weights: np.ndarray, moments: np.ndarray | None = None, keep: int = 0,
-    row_most: int | None = None,
+    form: str, weights: np.ndarray, moments: np.ndarray | None = None,
+    keep: int | np.ndarray = 0, row_most: int | None = None,
 ) -> PackedRows:  # fmt: skip
     """Return weights (rows, columns) in a format: ``plain``, or one of compression.
 
     With ``moments``, the sum of x x' over inputs x, the errors of columns change later columns:
     those of :data:`FED_BACK`. ``keep`` weights are kept, those that are the largest in their rows,
-    and of a row ``row_most`` at most; the format is :data:`KEEPING`.
+    and of a row ``row_most`` at most, or those that it flags; the format is :data:`KEEPING`.
     """
     if form == "plain":
         found = rows_as_integers(weights, 8)
@@ -130,11 +130,13 @@ def pack(
         diagonal = np.diag(moments).mean(dtype=np.float64)
         damped = moments + (DAMPING * diagonal or 1.0) * np.eye(len(moments))
         importance = feedback(damped, columns_at_once(config))
-    kept = outliers(weights, keep / weights.size, row_most)
+    kept = keep
+    if isinstance(kept, int):
+        kept = outliers(weights, kept / weights.size, row_most)
     packed, _, targets = with_targets(config, weights, exponent, importance, kept)
     raw = np.frombuffer(packed, np.uint8).reshape(len(weights), -1)
     rows = PackedRows(form, raw, weights.shape[1], exponent)
-    return replace(rows, kept=_differences(rows, targets, kept)) if keep else rows
+    return replace(rows, kept=_differences(rows, targets, kept)) if kept.any() else rows
 
 
 def _differences(rows: PackedRows, targets: np.ndarray, kept: np.ndarray) -> np.ndarray:

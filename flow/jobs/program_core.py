@@ -15,6 +15,8 @@ from seedbed.spec.stream_engine import (
     TRELLIS_BITS,
     Attend,
     Choose,
+    Input,
+    Loss,
     Matrix,
     Program,
     StreamEngineConfig,
@@ -83,7 +85,9 @@ def fitted(core: Core, engine: StreamEngine, *, block: int, context: int, **give
     params: dict[str, Any] = {
         "products": _products(program, lanes), "columns": max(columns), "context": context,
         "external": context * _row(program, lanes) > MOST["cache"],
-        "choose": any(isinstance(op, Choose) for op in program.operations), **_weights(engine),
+        "choose": any(isinstance(op, Choose) for op in program.operations),
+        "classes": _classes(program),
+        "inputs": any(isinstance(op, Input) for op in program.operations), **_weights(engine),
     } | given  # fmt: skip
     while True:
         config = core.configure(MOST | params | {"block": block})
@@ -98,6 +102,12 @@ def fitted(core: Core, engine: StreamEngine, *, block: int, context: int, **give
     sizes = {name: max(least, header[name]) for name, least in LEAST.items()}
     params = sizes | params | {"block": block}
     return Fitted(params, core.configure(params), image)
+
+
+def _classes(program: Program) -> int:
+    """Return the most elements of a vector that has a loss."""
+    losses = [op for op in program.operations if isinstance(op, Loss)]
+    return max((program.vectors[op.source].length for op in losses), default=0)
 
 
 def _weights(engine: StreamEngine) -> dict[str, int]:

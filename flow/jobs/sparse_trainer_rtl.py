@@ -22,7 +22,7 @@ from seedbed.sim.verilog import cosim
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.checks import require_int
 
-__all__ = ["Settings", "draw", "measure", "reported", "row_figures"]
+__all__ = ["Settings", "draw", "images", "measure", "reported", "row_figures"]
 
 #: Held-out images whose accuracy the model gives, and that the RTL classifies.
 HELD, CLASSIFIED = 2000, 64
@@ -60,6 +60,49 @@ class Settings:
         require_int("seed", self.seed, 0, 2**32 - 1)
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A network in floating point, and images.
+
+    ``statistics`` are upright images as vectors in 0..1, and their classes, which choose formats
+    and what is kept. ``x`` are rotated images as vectors of bytes, ``labels`` their classes: those
+    to train on, of which ``order`` has the numbers in each epoch, and then those that are held out.
+    """
+
+    task: Task
+    statistics: tuple[np.ndarray, np.ndarray]
+    x: np.ndarray
+    labels: np.ndarray
+    order: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """Images to train on."""
+        return self.order.shape[1]
+
+
+def images(split: Split, settings: Settings) -> Drawn:
+    """Return a network that is pre-trained on upright images, and rotated images.
+
+    Images to train on are drawn at random. Raises ``ValueError`` for too few images.
+    """
+    parts = {name: getattr(split, name) for name in ("pre", "tune", "test")}
+    whole = Split(split.name, **{name: (sized(x), y) for name, (x, y) in parts.items()})
+    task = prepare(whole, replace(SETTINGS["mnist"], degrees=settings.degrees))
+    x, labels = (part[:STATISTICS] for part in whole.pre)
+    picked, order = (np.random.default_rng([settings.seed, k]) for k in range(2))
+    require_int("images", settings.images, 1, len(task.tune[1]))
+    chosen = picked.permutation(len(task.tune[1]))[: settings.images]
+    held = slice(0, HELD)
+    return Drawn(
+        task=task,
+        statistics=(flat(x), labels),
+        x=activations(np.concatenate([task.tune[0][chosen], task.test[0][held]])),
+        labels=np.concatenate([task.tune[1][chosen], task.test[1][held]]),
+        order=np.array([order.permutation(len(chosen)) for _ in range(settings.epochs)]),
+    )
+
+
 def draw(
     config: SparseTrainerConfig, split: Split, settings: Settings
 ) -> tuple[Job, Compressed, Task]:
@@ -72,32 +115,25 @@ def draw(
     """
     require_int("kept", settings.kept, 1, config.entries)
     require_int("batch", settings.batch, 1, config.batch)
-    parts = {name: getattr(split, name) for name in ("pre", "tune", "test")}
-    whole = Split(split.name, **{name: (sized(x), y) for name, (x, y) in parts.items()})
-    task = prepare(whole, replace(SETTINGS["mnist"], degrees=settings.degrees))
-    x, labels = (part[:STATISTICS] for part in whole.pre)
+    drawn = images(split, settings)
+    task, count = drawn.task, drawn.count
     network = compress(
-        config, task.model, task.theta, flat(x), labels, kept=settings.kept, unit=UNIT,
+        config, task.model, task.theta, *drawn.statistics, kept=settings.kept, unit=UNIT,
         scale=settings.scale, update_shift=UPDATE_SHIFT,
     )  # fmt: skip
-    picked, order = (np.random.default_rng([settings.seed, k]) for k in range(2))
-    require_int("images", settings.images, 1, len(task.tune[1]))
-    chosen = picked.permutation(len(task.tune[1]))[: settings.images]
-    held = slice(0, HELD)
-    count = len(chosen)
     job = Job(
         config=config,
         layers=network.layers,
         parameters=network.parameters,
-        x=activations(np.concatenate([task.tune[0][chosen], task.test[0][held]])),
-        labels=np.concatenate([task.tune[1][chosen], task.test[1][held]]),
-        order=np.array([order.permutation(count) for _ in range(settings.epochs)]),
+        x=drawn.x,
+        labels=drawn.labels,
+        order=drawn.order,
         batch=settings.batch,
         seed=settings.seed,
         rate=settings.rate,
         decay=settings.rate // settings.epochs,
         shift=settings.shift,
-        classified=np.arange(count, count + min(CLASSIFIED, len(task.test[1]))),
+        classified=np.arange(count, count + min(CLASSIFIED, len(drawn.x) - count)),
     )
     return job, network, task
 

@@ -1,6 +1,6 @@
 """The engine of programs with AXI4, AXI4-Stream and AXI4-Lite ports."""
 
-from amaranth.hdl import Cat, ClockDomain, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, ClockDomain, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -42,7 +42,9 @@ class StreamEngineAxi(wiring.Component):
         AXI4-Lite, control registers
     s_axis_tokens_* : In(32 bits)
         AXI4-Stream, tokens. One block per packet, one token per beat. A number of more than 24 bits
-        is an unknown token.
+        is an unknown token. With ``classes``, bits 31..24 are its class.
+    s_axis_vectors_* : In(``lanes`` x 16 bits)
+        AXI4-Stream, vectors of a block, one packet per block. With ``inputs`` only.
     m_axis_results_* : Out
         AXI4-Stream, vectors of the result, one packet per command. A beat has ``lanes`` elements,
         each sign-extended to 32 bits. The vectors follow one another, each in whole beats. The last
@@ -67,6 +69,11 @@ class StreamEngineAxi(wiring.Component):
             {"aclk": In(1), "aresetn": In(1)}
             | register_members(held("stream_engine", config))
             | axi_stream("s_axis_tokens", ELEMENT_BITS, In)
+            | (
+                axi_stream("s_axis_vectors", config.lanes * config.unit.width, In)
+                if config.inputs
+                else {}
+            )
             | axi_stream("m_axis_results", config.lanes * ELEMENT_BITS, Out)
             | axi_memory(config.beat_bits)
         )
@@ -77,6 +84,8 @@ class StreamEngineAxi(wiring.Component):
         m.d.comb += [sync.clk.eq(self.aclk), sync.rst.eq(~self.aresetn)]
         m.submodules.core = core = StreamEngine(self.config)
         self._tokens(m, core.i_tokens)
+        if self.config.inputs:
+            self._vectors(m, core.i_vectors)
         self._results(m, core)
         connect = connect_memory if self.config.writes else connect_reads
         connect(m, self, core, self._registers(m, core))
@@ -86,11 +95,24 @@ class StreamEngineAxi(wiring.Component):
         """Connect tokens; one that the core does not hold becomes one that no program has."""
         number = self.s_axis_tokens_tdata
         width = len(tokens.payload.token)
+        excess = number[width:].any()
+        if self.config.classes:
+            excess = Const(0)
+            m.d.comb += tokens.payload.label.eq(number[width:])
         m.d.comb += [
-            tokens.payload.token.eq(Mux(number[width:].any(), ~0, number)),
+            tokens.payload.token.eq(Mux(excess, ~0, number)),
             tokens.payload.last.eq(self.s_axis_tokens_tlast),
             tokens.valid.eq(self.s_axis_tokens_tvalid),
             self.s_axis_tokens_tready.eq(tokens.ready),
+        ]
+
+    def _vectors(self, m, vectors) -> None:
+        """Connect vectors."""
+        m.d.comb += [
+            Value.cast(vectors.payload.values).eq(self.s_axis_vectors_tdata),
+            vectors.payload.last.eq(self.s_axis_vectors_tlast),
+            vectors.valid.eq(self.s_axis_vectors_tvalid),
+            self.s_axis_vectors_tready.eq(vectors.ready),
         ]
 
     def _results(self, m, core) -> None:

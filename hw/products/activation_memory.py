@@ -130,7 +130,7 @@ class ActivationMemory(wiring.Component):
             if self.config.ahead:
                 depth = 2 << len(at)
             m.submodules[f"bank_{g}"] = bank = memory.Memory(
-                shape=lanes.shape(), depth=depth, init=[]
+                shape=lanes.shape(), depth=depth, init=[], attrs={"no_rw_check": True}
             )
             port, read = bank.write_port(), bank.read_port()
             m.d.comb += [

@@ -177,7 +177,7 @@ class AttendProducts(wiring.Component):
             m.d.sync += [loading.eq(~self.mix), beat.eq(0)]
         for k in range(1 << bits):
             m.submodules[f"query_{k}"] = query = memory.Memory(
-                shape=values_layout(config), depth=QUERY, init=[]
+                shape=values_layout(config), depth=QUERY, init=[], attrs={"no_rw_check": True}
             )
             write, read = query.write_port(), query.read_port()
             m.d.comb += [
@@ -201,7 +201,10 @@ class AttendProducts(wiring.Component):
         place = delayed(m, place, STORE_CYCLES - 2, "place")
         for k in range(1 << bits):
             m.submodules[f"cache_{k}"] = cache = memory.Memory(
-                shape=kept_layout(config), depth=max(2, -(-config.cache >> bits)), init=[]
+                shape=kept_layout(config),
+                depth=max(2, -(-config.cache >> bits)),
+                init=[],
+                attrs={"no_rw_check": True},
             )
             write, read = cache.write_port(), cache.read_port()
             m.d.comb += [

@@ -1,11 +1,12 @@
 """Takes commands and blocks of tokens, and says how a command ended."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.parts.codes import codes
 from seedbed.hw.stream.stream_layouts import (
+    LABEL_BITS,
     POSITION_BITS,
     STATUS,
     TOKEN_BITS,
@@ -44,14 +45,19 @@ class JobIntake(wiring.Component):
         Where memory is written: the addresses that may be, from the first to that before the end.
     load_done, load_status, loaded, header : In
         A pulse: it was; how; whether there is a program; its header.
+    run, ends : Out(1)
+        With ``inputs``, a pulse: a command to run is taken; it ends when its vectors have come.
     walk, walked : Out(1), In(1)
         A pulse: the program is to be walked; it was.
     tune, tuned : Out(1), In(1)
         With ``tune``, a pulse with ``i``: kept weights are to be changed; they were.
     failed : In(1)
         The memory had an error since the command began.
-    index, token : In, Out
-        A place in the block; the token there, a cycle later.
+    input_ended, input_wrong : In(1)
+        With ``inputs``: the packet of vectors of the block has come whole; it had another number
+        of beats.
+    index, token, label : In, Out, Out
+        A place in the block; the token there and, with ``classes``, its class, a cycle later.
     count, position, row : Out
         Tokens of the block; tokens before it; the first beat of the block's rows of the cache.
     """
@@ -59,10 +65,11 @@ class JobIntake(wiring.Component):
     def __init__(self, config: StreamEngineConfig):
         self.config = config
         limits = {"first": Out(config.address_bits), "end": Out(config.address_bits + 1)}
+        inputs = {"run": Out(1), "ends": Out(1), "input_ended": In(1), "input_wrong": In(1)}
         super().__init__(
             {
                 "i": In(stream.Signature(job_layout(config))),
-                "i_tokens": In(stream.Signature(token_layout())),
+                "i_tokens": In(stream.Signature(token_layout(config))),
                 "o_status": Out(stream.Signature(status_layout(config))),
                 "begins": Out(1),
                 "load": Out(1),
@@ -81,6 +88,8 @@ class JobIntake(wiring.Component):
                 "row": Out(range(config.cache)),
                 **(limits if config.writes else {}),
                 **({"tune": Out(1), "tuned": In(1)} if config.tune else {}),
+                **({"label": Out(LABEL_BITS)} if config.classes else {}),
+                **(inputs if config.inputs else {}),
             }
         )
 
@@ -88,7 +97,9 @@ class JobIntake(wiring.Component):
         m = Module()
         config, header = self.config, self.header
         m.submodules.tokens = tokens = memory.Memory(
-            shape=TOKEN_BITS, depth=max(2, config.block), init=[]
+            shape=TOKEN_BITS + LABEL_BITS * (config.classes > 0),
+            depth=max(2, config.block),
+            init=[],
         )
         write, read = tokens.write_port(), tokens.read_port()
         given = self.i_tokens
@@ -98,12 +109,18 @@ class JobIntake(wiring.Component):
         m.d.comb += [
             fire.eq(given.valid & given.ready),
             write.addr.eq(self.count),
-            write.data.eq(given.payload.token),
+            write.data.eq(
+                Cat(given.payload.token, given.payload.label)
+                if config.classes
+                else given.payload.token
+            ),
             write.en.eq(fire & (self.count != config.block)),
             read.addr.eq(self.index),
             self.token.eq(read.data),
             self.address.eq(self.i.payload.address),
         ]
+        if config.classes:
+            m.d.comb += self.label.eq(read.data[TOKEN_BITS:])
         with m.If(self.begins):
             m.d.sync += [self.count.eq(0), wrong.eq(0), start.eq(self.i.payload.start)]
         with m.Elif(fire):
@@ -117,9 +134,9 @@ class JobIntake(wiring.Component):
 
     def _sequence(self, m, wrong, start) -> None:
         """Take a command and its tokens, have it done, and give its status."""
-        header, out = self.header, self.o_status
+        config, out = self.config, self.o_status
         advance = Signal.like(self.row)
-        m.d.sync += advance.eq(self.count * header.row)
+        m.d.sync += advance.eq(self.count * self.header.row)
 
         def end(status):
             m.d.sync += [out.valid.eq(1), out.payload.status.eq(status)]
@@ -134,42 +151,67 @@ class JobIntake(wiring.Component):
                     with m.If(self.i.payload.kind == _KINDS["load"]):
                         m.d.comb += self.load.eq(1)
                         m.d.sync += [self.position.eq(0), self.row.eq(0)]
-                        if self.config.writes:
+                        if config.writes:
                             m.d.sync += [
                                 self.first.eq(self.i.payload.first), self.end.eq(self.i.payload.end)
                             ]  # fmt: skip
                         m.next = "LOAD"
-                    if self.config.tune:
+                    if config.tune:
                         self._tune(m, end)
-            if self.config.tune:
+                    if config.inputs:
+                        m.d.comb += self.run.eq(self.i.payload.kind == _KINDS["run"])
+            if config.tune:
                 with m.State("TUNE"), m.If(self.tuned):
                     end(Mux(self.failed, STATUS["memory"], STATUS["ok"]))
             with m.State("LOAD"), m.If(self.load_done):
                 end(Mux(self.failed, STATUS["memory"], self.load_status))
-            with m.State("TOKENS"):
-                m.d.comb += self.i_tokens.ready.eq(1)
-                with m.If(start):
-                    m.d.sync += [self.position.eq(0), self.row.eq(0)]
-                with m.If(self.i_tokens.valid & self.i_tokens.payload.last):
-                    m.next = "CHECK"
-            with m.State("CHECK"):
-                with m.If(~self.loaded):
-                    end(STATUS["missing"])
-                with m.Elif(wrong | (self.position + self.count > header.context)):
-                    end(STATUS["tokens"])
-                with m.Else():
-                    m.d.comb += self.walk.eq(1)
-                    m.next = "WALK"
-            with m.State("WALK"), m.If(self.walked):
-                end(Mux(self.failed, STATUS["memory"], STATUS["ok"]))
-                with m.If(~self.failed):
-                    m.d.sync += [
-                        self.position.eq(self.position + self.count),
-                        self.row.eq(self.row + advance),
-                    ]
+            self._block(m, end, wrong, start, advance)
             with m.State("STATUS"), m.If(out.ready):
                 m.d.sync += out.valid.eq(0)
                 m.next = "IDLE"
+
+    def _block(self, m, end, wrong, start, advance) -> None:
+        """Take the tokens of a block, and have the program walked, unless they are wrong."""
+        config, header = self.config, self.header
+
+        def end_block(status):
+            """End a block, when its packet of vectors has come."""
+            end(status)
+            if config.inputs:
+                m.d.sync += self.o_status.valid.eq(0)
+                m.next = "INPUT"
+
+        with m.State("TOKENS"):
+            m.d.comb += self.i_tokens.ready.eq(1)
+            with m.If(start):
+                m.d.sync += [self.position.eq(0), self.row.eq(0)]
+            with m.If(self.i_tokens.valid & self.i_tokens.payload.last):
+                m.next = "CHECK"
+        with m.State("CHECK"):
+            with m.If(~self.loaded):
+                end_block(STATUS["missing"])
+            with m.Elif(wrong | (self.position + self.count > header.context)):
+                end_block(STATUS["tokens"])
+            with m.Else():
+                m.d.comb += self.walk.eq(1)
+                m.next = "WALK"
+        with m.State("WALK"), m.If(self.walked):
+            failed, status = self.failed, STATUS["ok"]
+            if config.inputs:
+                failed = self.failed | self.input_wrong
+                status = Mux(self.input_wrong, STATUS["tokens"], STATUS["ok"])
+            end_block(Mux(self.failed, STATUS["memory"], status))
+            with m.If(~failed):
+                m.d.sync += [
+                    self.position.eq(self.position + self.count),
+                    self.row.eq(self.row + advance),
+                ]
+        if config.inputs:
+            with m.State("INPUT"):
+                m.d.comb += self.ends.eq(1)
+                with m.If(self.input_ended):
+                    m.d.sync += self.o_status.valid.eq(1)
+                    m.next = "STATUS"
 
     def _tune(self, m, end) -> None:
         """Have kept weights changed, where they may be written."""

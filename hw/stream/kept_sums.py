@@ -122,7 +122,10 @@ class KeptSums(wiring.Component):
         count_of_beat = config.beat_bits // KEPT_BITS
         beat = data.ArrayLayout(KEPT_BITS, count_of_beat)
         m.submodules.entries = entries = memory.Memory(
-            shape=config.beat_bits, depth=max(2, config.kept_beats), init=[]
+            shape=config.beat_bits,
+            depth=max(2, config.kept_beats),
+            init=[],
+            attrs={"no_rw_check": True},
         )
         write, read = entries.write_port(), entries.read_port()
         filled = Signal.like(write.addr)
@@ -175,7 +178,7 @@ class KeptSums(wiring.Component):
         found = []
         for v in range(config.vectors):
             m.submodules[f"vector_{v}"] = words = memory.Memory(
-                shape=values_layout(config), depth=depth, init=[]
+                shape=values_layout(config), depth=depth, init=[], attrs={"no_rw_check": True}
             )
             write, read = words.write_port(), words.read_port()
             m.d.comb += [

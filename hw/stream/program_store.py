@@ -89,7 +89,7 @@ class ProgramStore(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.records = records = memory.Memory(
-            shape=record_layout(), depth=config.records, init=[]
+            shape=record_layout(), depth=config.records, init=[], attrs={"no_rw_check": True}
         )
         write, read = records.write_port(), records.read_port()
         # A part of memory is asked for; its words come; the records of the program do.
@@ -156,6 +156,8 @@ class ProgramStore(wiring.Component):
         """Read the header, then header and records."""
         config = self.config
         sizes = (self.header.records + 1) * RECORD_BITS + (config.beat_bits - 1)
+        known, fits = (Signal(name=name) for name in ("known", "fits"))
+        m.d.sync += [known.eq(self._known()), fits.eq(self._fits())]
         m.d.comb += self.read_beats.eq(-(-RECORD_BITS // config.beat_bits))
         with m.FSM():
             with m.State("IDLE"), m.If(self.start):
@@ -168,17 +170,16 @@ class ProgramStore(wiring.Component):
                 m.d.comb += takes.eq(~whole)
                 with m.If(whole):
                     m.d.sync += Value.cast(self.header).eq(bits)
-                    m.next = "SIZES"
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                m.next = "SIZES"
             with m.State("SIZES"):
                 m.d.comb += self.read_beats.eq(sizes >> config.beat_bits.bit_length() - 1)
-                fits = self._fits()
-                with m.If(self._known() & fits):
+                with m.If(known & fits):
                     m.d.comb += asks.eq(1)
                     m.next = "RECORDS"
                 with m.Else():
-                    m.d.sync += self.status.eq(
-                        Mux(self._known(), STATUS["size"], STATUS["damaged"])
-                    )
+                    m.d.sync += self.status.eq(Mux(known, STATUS["size"], STATUS["damaged"]))
                     m.next = "END"
             with m.State("RECORDS"):
                 m.d.comb += [takes.eq(~whole | (count != self.header.records)), checking.eq(1)]
@@ -195,7 +196,12 @@ class ProgramStore(wiring.Component):
     def _known(self) -> Value:
         """Return whether the header is that of a program for this core."""
         config, header = self.config, self.header
-        code = header.trellis if config.choose else Cat(header.trellis, header.choose)
+        chosen = []
+        if not config.classes:
+            chosen.append(header.loss)
+        if not config.choose:
+            chosen.append(header.choose & ~header.loss if config.classes else header.choose)
+        code = Cat(header.trellis, *chosen)
         codes = {0, config.trellis}
         if config.tune:
             code = Cat(code, header.fraction)
@@ -233,6 +239,8 @@ class ProgramStore(wiring.Component):
             known &= ~is_save | ((record.address >= self.first) & (stop <= self.end))
         words = self.config.products // self.config.lanes
         unknown = record.operation >= len(VECTOR_OPERATIONS)
+        if not self.config.inputs:
+            unknown |= record.numbers == NUMBERS.index("input")
         empty = record.length == 0
         of_field = record.length_from == LENGTHS.index("field")
         matrix = empty | (record.rows == 0) | (record.length > self.config.columns)

@@ -10,10 +10,11 @@ from seedbed.hw.memory.memory_port import (
     response_layout,
     write_layout,
 )
+from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.parts.skid_buffer import SkidBuffer
 from seedbed.hw.stream.attend_products import AttendProducts
 from seedbed.hw.stream.burst_reader import BurstReader
-from seedbed.hw.stream.greatest_element import GreatestElement
+from seedbed.hw.stream.given_results import given_results
 from seedbed.hw.stream.job_intake import JobIntake
 from seedbed.hw.stream.matrix_unit import MatrixUnit
 from seedbed.hw.stream.memory_writes import MemoryWrites
@@ -21,6 +22,7 @@ from seedbed.hw.stream.narrow_reader import NarrowReader
 from seedbed.hw.stream.program_store import ProgramStore
 from seedbed.hw.stream.record_walker import RecordWalker
 from seedbed.hw.stream.stream_layouts import (
+    input_layout,
     is_given,
     job_layout,
     record_kinds,
@@ -28,10 +30,11 @@ from seedbed.hw.stream.stream_layouts import (
     status_layout,
     token_layout,
 )
+from seedbed.hw.stream.vector_input import connect_input
 from seedbed.hw.stream.vector_pass import VectorPass
 from seedbed.hw.stream.vector_store import vector_store
 from seedbed.spec import SkidBufferConfig, StreamEngineConfig
-from seedbed.spec.engine_records import NUMBERS, TARGETS
+from seedbed.spec.engine_records import NUMBERS
 
 __all__ = ["StreamEngine"]
 
@@ -67,7 +70,14 @@ class StreamEngine(wiring.Component):
     i_tokens : In(stream of struct)
         tokens of a block. They are accepted after a command to run.
         token : number of the token
+        label : its class, for a loss; another number than those of classes has the greatest loss.
+            With ``classes`` only.
         last : last token of the block
+    i_vectors : In(stream of struct)
+        vectors of a block, one for each token. A packet belongs to each command to run. With
+        ``inputs`` only.
+        values (lanes x signed(16)) : elements of the vector. Those beyond its length are ignored.
+        last : last beat of the block
     o_command : Out(stream of struct)
         bursts of memory
         address : address of the first beat, in beats
@@ -93,13 +103,15 @@ class StreamEngine(wiring.Component):
         status, one per command
         kind : kind of the command
         status : 0 ok, 1 memory error, 2 damaged program, 3 program too large, 4 no program, 5 block
-            too long or unknown token. Index of :data:`~seedbed.spec.STREAM_ENGINE_STATUS`.
+            too long, unknown token, or other vectors. Index of
+            :data:`~seedbed.spec.STREAM_ENGINE_STATUS`.
 
     Errors: a program is refused before anything is done: ``damaged`` (a wrong CRC, a program for
     another core, a record that would not end) and ``size``. A block is refused before anything is
     done: ``missing`` and ``tokens``. An error of the memory ends a block after the record that
     reads: its result is cut short, and the next block has the same position. A memory that does not
-    answer for ``timeout_cycles`` is such an error.
+    answer for ``timeout_cycles`` is such an error. Another number of vectors than the program reads
+    ends a block in the same way, with ``tokens``.
 
     Latency: that of the program.
     Throughput: 1 beat of weights per cycle.
@@ -116,7 +128,12 @@ class StreamEngine(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(job_layout(config))),
-                "i_tokens": In(stream.Signature(token_layout())),
+                "i_tokens": In(stream.Signature(token_layout(config))),
+                **(
+                    {"i_vectors": In(stream.Signature(input_layout(config)))}
+                    if config.inputs
+                    else {}
+                ),
                 "o_command": Out(stream.Signature(command_layout(config.address_bits))),
                 "i_read": In(stream.Signature(read_layout(config.beat_bits))),
                 **(writes if config.writes else {}),
@@ -143,7 +160,11 @@ class StreamEngine(wiring.Component):
             ("i_read", reader.i_read),
         ):
             wiring.connect(m, wiring.flipped(getattr(self, name)), inner)
-        is_ = record_kinds(config, walker.record)
+        # Registers: a record is there for two cycles before it begins.
+        is_ = {
+            name: delayed(m, value, 1, f"is_{name}")
+            for name, value in record_kinds(config, walker.record).items()
+        }
         takers = {"matrix": matrix.i, "pass": vectors.i}
         failed, done = reader.failed, vectors.done
         if config.writes:
@@ -156,7 +177,9 @@ class StreamEngine(wiring.Component):
             takers["restore"] = writes.exchange.i
             # One that has no row to move has done so.
             done &= writes.exchange.done
-        m.d.comb += [to.failed.eq(failed) for to in (program, intake, walker)]
+        wrong = connect_input(m, self, intake, walker, vectors) if config.inputs else Const(0)
+        m.d.comb += [to.failed.eq(failed) for to in (program, intake)]
+        m.d.comb += walker.failed.eq(failed | wrong)
         self._program(m, intake, program, walker, reader)
         tunes = writes.tuner.busy if config.tune else Const(0)
         self._memory(m, is_, program, walker, reader, takers, tunes)
@@ -171,23 +194,9 @@ class StreamEngine(wiring.Component):
         if config.ahead:
             matrix_ended |= walker.leaves & matrix.loaded
         ended = Mux(is_["matrix"], matrix_ended, Mux(is_["keep"], narrow.done, done))
-        to = self._chosen(m, is_, walker) if config.choose else self.o
-        for part, chosen in ((matrix, is_["matrix"]), (vectors, ~is_["matrix"])):
-            m.d.comb += part.o.ready.eq(to.ready & chosen)
-            with m.If(chosen):
-                m.d.comb += [to.valid.eq(part.o.valid), to.payload.eq(part.o.payload)]
-        m.d.comb += walker.ended.eq(ended & ~self.o.valid if config.choose else ended)
+        waits = given_results(m, self, is_, intake, walker, matrix, vectors)
+        m.d.comb += walker.ended.eq(ended & ~waits)
         return m
-
-    def _chosen(self, m, is_, walker):
-        """Return the stream of results, of which the number of the greatest element may go out."""
-        m.submodules.greatest = greatest = GreatestElement(self.config)
-        wiring.connect(m, greatest.o, wiring.flipped(self.o))
-        m.d.comb += [
-            greatest.on.eq(walker.record.target == TARGETS.index("choose")),
-            greatest.count.eq(Mux(is_["matrix"], walker.record.rows, walker.length)),
-        ]
-        return greatest.i
 
     def _program(self, m, intake, program, walker, reader) -> None:
         """Connect commands, the program and its records."""
@@ -259,8 +268,10 @@ class StreamEngine(wiring.Component):
     def _pass(self, m, is_, walker, vectors, products) -> None:
         """Connect passes of the vector unit, and the products that they begin with."""
         record = walker.record
-        is_mix = record.numbers == NUMBERS.index("mix")
-        by_products = is_mix | (record.numbers == NUMBERS.index("scores"))
+        is_mix, is_scores = (
+            delayed(m, record.numbers == NUMBERS.index(name), 1, f"is_{name}")
+            for name in ("mix", "scores")
+        )
         m.d.comb += [
             vectors.start.eq(walker.begins & is_["pass"]),
             vectors.record.eq(record),
@@ -273,7 +284,7 @@ class StreamEngine(wiring.Component):
             vectors.products.eq(products.o),
             vectors.products_valid.eq(products.valid),
             products.pop.eq(vectors.products_pop),
-            products.start.eq(vectors.start & by_products),
+            products.start.eq(vectors.start & (is_mix | is_scores)),
             products.mix.eq(is_mix),
             products.tokens.eq(walker.seen),
             products.head.eq(record.head),

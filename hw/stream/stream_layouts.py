@@ -12,6 +12,7 @@ from seedbed.spec.stream_engine import SIGN_BITS
 
 __all__ = [
     "KIND_CODES",
+    "LABEL_BITS",
     "POSITION_BITS",
     "SHIFT_BITS",
     "STATUS",
@@ -19,6 +20,7 @@ __all__ = [
     "TOKEN_BITS",
     "element_layout",
     "header_layout",
+    "input_layout",
     "is_given",
     "is_unwritten",
     "job_layout",
@@ -38,6 +40,8 @@ KIND_CODES = codes(KINDS)
 STATUS = codes(STREAM_ENGINE_STATUS)
 #: Bits of a token's number, and of its position.
 TOKEN_BITS, POSITION_BITS = HEADER["tokens"], HEADER["context"]
+#: Bits of the class that comes with a token.
+LABEL_BITS = 8
 #: Read latency of the store: a register of the address, the memory, and a register of the data, as
 #: its block RAMs are spread over the chip.
 STORE_CYCLES = 3
@@ -70,7 +74,8 @@ def record_kinds(config: StreamEngineConfig, record) -> dict[str, Value]:
 def is_given(config: StreamEngineConfig, record) -> Value:
     """Return whether results of a record go out."""
     given = record.target == TARGETS.index("output")
-    return given | (record.target == TARGETS.index("choose")) if config.choose else given
+    chosen = record.target == TARGETS.index("choose")
+    return given | chosen if config.choose or config.classes else given
 
 
 def header_layout() -> data.StructLayout:
@@ -89,9 +94,15 @@ def job_layout(config: StreamEngineConfig) -> data.StructLayout:
     )
 
 
-def token_layout() -> data.StructLayout:
+def token_layout(config: StreamEngineConfig) -> data.StructLayout:
     """Return the layout of a token of a block."""
-    return data.StructLayout({"token": TOKEN_BITS, "last": 1})
+    label = {"label": LABEL_BITS} if config.classes else {}
+    return data.StructLayout({"token": TOKEN_BITS, **label, "last": 1})
+
+
+def input_layout(config: StreamEngineConfig) -> data.StructLayout:
+    """Return the layout of a beat of a vector that comes with a token."""
+    return data.StructLayout({"values": values_layout(config), "last": 1})
 
 
 def status_layout(config: StreamEngineConfig) -> data.StructLayout:

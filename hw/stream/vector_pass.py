@@ -15,6 +15,7 @@ from seedbed.hw.stream.stream_layouts import (
     record_layout,
     result_layout,
     unwritten_layout,
+    values_layout,
 )
 from seedbed.hw.vectors.vector_unit import VectorUnit
 from seedbed.spec import VECTOR_OPERATIONS, StreamEngineConfig
@@ -48,6 +49,9 @@ class VectorPass(wiring.Component):
         Beats of memory.
     products, products_valid, products_pop : In, In, Out
         Sums of products; they are taken.
+    input, input_valid, input_pop, input_last : In, In, Out, Out
+        With ``inputs``: a beat of a vector that comes with the token; it is taken, as the last one
+        of the pass.
     read, address, data, write, write_at, values : Out, Out, In, Out, Out, Out
         The store's ports.
     read_waits, write_waits : In(1)
@@ -67,6 +71,11 @@ class VectorPass(wiring.Component):
         self.config = config
         place = PLACE["place"]
         ports = {f"{name}_at": In(place) for name in ("number", "factor", "addend", "target")}
+        inputs = {
+            "input": In(values_layout(config)), "input_valid": In(1), "input_pop": Out(1),
+            "input_last": Out(1),
+        }  # fmt: skip
+        ports |= inputs if config.inputs else {}
         super().__init__(
             ports
             | {
@@ -150,13 +159,16 @@ class VectorPass(wiring.Component):
         by_products = numbers["scores"] | numbers["mix"]
         valid = Signal()
         pop = Signal()
+        there = operands.valid & (~by_words | chunks.o.valid)
+        there &= ~by_products | self.products_valid
+        if config.inputs:
+            there &= ~numbers["input"] | self.input_valid
+            m.d.comb += [
+                self.input_pop.eq(pop & numbers["input"]),
+                self.input_last.eq(unit.i_commands.ready),
+            ]
         m.d.comb += [
-            valid.eq(
-                asking
-                & operands.valid
-                & (~by_words | chunks.o.valid)
-                & (~by_products | self.products_valid)
-            ),
+            valid.eq(asking & there),
             pop.eq(valid & unit.i.ready),
             operands.pop.eq(pop),
             chunks.o.ready.eq(pop & by_words),
@@ -189,6 +201,9 @@ class VectorPass(wiring.Component):
             m.d.comb += number.eq(weight)
         with m.If(numbers["scores"] | numbers["mix"]):
             m.d.comb += number.eq(self.products.sums[k])
+        if config.inputs:
+            with m.If(numbers["input"]):
+                m.d.comb += number.eq(self.input[k])
 
     def _chunks(self, m, chunks, numbers) -> None:
         """Cut beats of memory."""

@@ -14,6 +14,8 @@ from seedbed.golden.engine_parameters import image_bytes
 from seedbed.hw.axi.stream_engine_axi import ELEMENT_BITS
 from seedbed.hw.memory.memory_port import command_layout
 from seedbed.hw.stream.stream_layouts import (
+    TOKEN_BITS,
+    input_layout,
     job_layout,
     result_layout,
     status_layout,
@@ -21,12 +23,20 @@ from seedbed.hw.stream.stream_layouts import (
 )
 from seedbed.sim.axi.axi_bench import AxiBench, fields
 from seedbed.sim.case import Phase
-from seedbed.sim.cases.stream_engine import Blocks, drawn, job, status, token_payloads
+from seedbed.sim.cases.stream_engine import (
+    Blocks,
+    drawn,
+    input_payloads,
+    job,
+    status,
+    token_payloads,
+)
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.axi_registers import AXI_REGISTERS, held
 from seedbed.spec.engine_records import RECORD_BITS
 from seedbed.spec.registers import addresses
+from seedbed.spec.stream_engine import STREAM_ENGINE_KINDS
 
 __all__ = ["TESTS", "Bench"]
 
@@ -45,6 +55,7 @@ class Bench(AxiBench):
         )
         self.registers = addresses(held("stream_engine", self.config), 4)
         self.tokens, self.results = self.source("tokens"), self.sink("results")
+        self.vectors = self.source("vectors") if self.config.inputs else None
 
     async def begin(self, kind: str = "decoder") -> Blocks:
         """Reset the core; return the commands of a new program, which is in memory."""
@@ -66,10 +77,28 @@ class Bench(AxiBench):
         for name, value in values.items():
             await self.write(name, value & 0xFFFF_FFFF)
         await self.write("control", 1)
-        tokens = fields(token_layout(), phase.inputs.get("i_tokens", []))
+        tokens = fields(token_layout(self.config), phase.inputs.get("i_tokens", []))
         self.send_beats(
-            self.tokens, [(int(t["token"]).to_bytes(BYTES, "little"), 0, t["last"]) for t in tokens]
+            self.tokens,
+            [
+                ((t["token"] | t.get("label", 0) << TOKEN_BITS).to_bytes(BYTES, "little"), 0, last)
+                for t in tokens
+                for last in [t["last"]]
+            ],
         )
+        if self.vectors and values["kind"] == STREAM_ENGINE_KINDS.index("run"):
+            self._send_vectors(phase)
+
+    def _send_vectors(self, phase: Phase) -> None:
+        """Send the vectors of a block: a packet of one beat, if the phase has none."""
+        config = self.config
+        none = input_payloads(config, np.zeros((1, config.lanes), np.int64))
+        size = input_layout(config)["values"].width // 8
+        beats = [
+            ((beat & (1 << 8 * size) - 1).to_bytes(size, "little"), 0, beat >> 8 * size)
+            for beat in phase.inputs.get("i_vectors", none)
+        ]
+        self.send_beats(self.vectors, beats)
 
     async def check(self, phase: Phase, *, cut_short: bool = False) -> None:
         """Receive the packet that ends a command, and compare it, and the status.
@@ -123,8 +152,7 @@ async def tunes(dut):
         return
     for kind in PROGRAMS:
         blocks = await bench.begin(kind)
-        first = blocks.limits["first"]
-        end, size = first + blocks.image.kept_beats, bench.config.beat_bits // 8
+        (first, end), size = blocks.image.tuned, bench.config.beat_bits // 8
         image = image_bytes(bench.config, blocks.image.beats)
 
         def changed(*limits, delta, blocks=blocks):
@@ -177,7 +205,7 @@ async def refuses(dut):
     await bench.write("control", 2, refused=True)
     assert (await bench.control.read(bench.registers["control"], 4)).resp == AxiResp.SLVERR
     # No program: the tokens of the block are taken.
-    tokens = token_payloads([1, 2])
+    tokens = token_payloads(bench.config, [1, 2])
     lost = Phase(inputs={"i": [job(bench.config, "run")], "i_tokens": tokens})
     await bench.run(bench.ended("run", "missing", lost))
     load, run = blocks.load(), blocks.run(bench.draw(2), start=True)
@@ -188,7 +216,8 @@ async def refuses(dut):
     for name in bench.registers:
         await bench.write(name, 1, refused=True)
     # Its token has a number that the core would cut off.
-    bench.send_beats(bench.tokens, [((1 << 24).to_bytes(BYTES, "little"), 0, 1)])
+    unknown = (1 << TOKEN_BITS) - (bench.config.classes > 0)
+    bench.send_beats(bench.tokens, [(unknown.to_bytes(BYTES, "little"), 0, 1)])
     await bench.check(bench.ended("run", "tokens", run))
     await bench.run(run)
 

@@ -16,6 +16,7 @@ from seedbed.hw.memory.memory_port import (
     write_layout,
 )
 from seedbed.hw.stream.stream_layouts import (
+    input_layout,
     job_layout,
     result_layout,
     status_layout,
@@ -26,7 +27,10 @@ from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.spec import STREAM_ENGINE_STATUS, StreamEngineConfig
 from seedbed.spec.stream_engine import SIGN_BITS
 
-__all__ = ["Blocks", "bursts", "case", "drawn", "job", "limits", "status", "token_payloads"]
+__all__ = [
+    "Blocks", "bursts", "case", "drawn", "input_payloads", "job", "limits", "status",
+    "token_payloads",
+]  # fmt: skip
 
 
 def bursts(config: StreamEngineConfig, address: int, beats: int) -> list[tuple[int, int]]:
@@ -58,23 +62,44 @@ def status(config: StreamEngineConfig, kind: str, name: str = "ok") -> int:
     return status_layout(config).const(codes).as_bits()
 
 
-def token_payloads(tokens: Sequence[int]) -> list[int]:
-    """Return the beats of a block of tokens."""
-    last = len(tokens) - 1
+def token_payloads(
+    config: StreamEngineConfig, tokens: Sequence[int], labels: Sequence[int] = ()
+) -> list[int]:
+    """Return the beats of a block of tokens, with their classes where the core takes some."""
+    layout, last = token_layout(config), len(tokens) - 1
+    classes: list[dict] = [{} for _ in tokens]
+    if config.classes:
+        classes = [{"label": int(label)} for label in labels] or [{"label": 0} for _ in tokens]
     return [
-        token_layout().const({"token": int(token), "last": k == last}).as_bits()
+        layout.const({"token": int(token), "last": k == last, **classes[k]}).as_bits()
         for k, token in enumerate(tokens)
+    ]
+
+
+def input_payloads(config: StreamEngineConfig, vectors: np.ndarray) -> list[int]:
+    """Return the beats of the vectors of a block, int64 (tokens, elements)."""
+    padded = np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % config.lanes)))
+    beats = padded.reshape(-1, config.lanes)
+    last = len(beats) - 1
+    return [
+        input_layout(config).const({"values": beat, "last": k == last}).as_bits()
+        for k, beat in enumerate(beats.tolist())
     ]
 
 
 def drawn(
     config: StreamEngineConfig, kind: str, rng: np.random.Generator, *, layers: int = 1
 ) -> StreamEngine:
-    """Return a random program that chooses, and whose kept weights are tuned, where a core can."""
+    """Return a random program, whose kept weights are tuned where a core can.
+
+    Its results are losses where a core has them, or chosen where it can do that; it begins with
+    vectors where a core takes them, and is dense.
+    """
     # The decoder has four heads.
     engine = drawn_program(
         kind, rng, size=4 * config.products, layers=layers, trellis=config.trellis,
-        keeps=config.kept > 0, chooses=config.choose,
+        keeps=config.kept > 0, chooses=config.choose and not config.classes,
+        judges=config.classes > 0, inputs=config.inputs,
     )  # fmt: skip
     if not config.tune:
         return engine
@@ -107,21 +132,40 @@ class Blocks:
         inputs = {"i": [job(self.config, "load", **self.limits)]}
         return self._phase(inputs, {"o_status": [status(self.config, "load", name)]})
 
-    def run(self, tokens: np.ndarray, *, start: bool = False) -> Phase:
-        """Return the phase of a block of tokens, whose result is that of the program."""
-        config = self.config
-        name, found = self.passes.run(tokens, start=start)
+    def run(
+        self, tokens: np.ndarray, *, start: bool = False, inputs: np.ndarray | None = None,
+        labels: np.ndarray | None = None,
+    ) -> Phase:  # fmt: skip
+        """Return the phase of a block of tokens, whose result is that of the program.
+
+        ``inputs`` and ``labels``: the vectors and classes that come with the tokens. Without these,
+        they depend on the tokens.
+        """
+        config, program = self.config, self.engine.program
+        if inputs is None:
+            length = program.vectors[program.operations[0].target].length
+            inputs = np.random.default_rng(tokens).integers(
+                -1 << 15, 1 << 15, (len(tokens), length)
+            )
+        if labels is None:
+            # Some are no class.
+            labels = tokens % (config.classes + 2)
+        given = {"inputs": inputs, "labels": labels}
+        name, found = self.passes.run(tokens, start=start, **given)
         if start:
             self.engine.start()
         outputs = {"o_status": [status(config, "run", name)]}
         if name == "ok":
-            wanted = self.engine.run(tokens)
+            wanted = self.engine.run(tokens, **given)
             assert (np.array(found) == wanted).all()
             outputs["o"] = [beat for vector in wanted for beat in self._result(vector)]
-        inputs = {
-            "i": [job(config, "run", start=start)], "i_tokens": token_payloads(tokens.tolist())
-        }  # fmt: skip
-        return self._phase(inputs, outputs)
+        beats = {
+            "i": [job(config, "run", start=start)],
+            "i_tokens": token_payloads(config, tokens.tolist(), labels.tolist()),
+        }
+        if config.inputs:
+            beats["i_vectors"] = input_payloads(config, inputs)
+        return self._phase(beats, outputs)
 
     def tune(self, first: int, end: int, *, seed: int, delta: int) -> Phase:
         """Return the phase of a command that changes kept weights.
@@ -188,7 +232,7 @@ def _tunings(blocks: Blocks, rng: np.random.Generator) -> list[Phase]:
 
     Some values saturate.
     """
-    first, end = blocks.limits["first"], blocks.limits["first"] + blocks.image.kept_beats
+    first, end = blocks.image.tuned
     middle = int(rng.integers(first, end + 1))
     ranges = [(first, end, 9), (first, middle, 1 << 14), (middle, middle, 5), (middle, end, -7)]
     ranges += [(first - 1, end, 3), (first, blocks.limits["end"] + 1, 3)]

@@ -10,6 +10,8 @@ from seedbed.spec.stream_engine import (
     Attend,
     Choose,
     Embed,
+    Input,
+    Loss,
     Matrix,
     Move,
     Multiply,
@@ -30,8 +32,8 @@ WORDS = 50
 class _Drawn:
     """Collects operations with random parameters, whose results have magnitudes of about one."""
 
-    def __init__(self, rng: np.random.Generator, trellis: int, keeps: bool):
-        self.rng, self.trellis, self.keeps = rng, trellis, keeps
+    def __init__(self, rng: np.random.Generator, trellis: int, keeps: bool, inputs: bool):
+        self.rng, self.trellis, self.keeps, self.inputs = rng, trellis, keeps, inputs
         self.vectors: dict[str, Vector] = {}
         self.operations: list[Operation] = []
         self.parameters: dict[str, Integers] = {}
@@ -94,7 +96,17 @@ class _Drawn:
             Norm(source=source, gains=name, epsilon=1e-5, centred=centred, target=target)
         )
 
-    def engine(self, result: str, *, chooses: bool = False) -> StreamEngine:
+    def engine(self, result: str, *, chooses: bool = False, judges: bool = False) -> StreamEngine:
+        if judges:
+            logits = self.vector("classes", self.vectors[result].length, 12, wide=True)
+            last = self.operations[-1]
+            if isinstance(last, Matrix) and last.activation:
+                # This matrix gives its results out itself.
+                self.matrix(result, logits, self.vectors[result].length)
+            else:
+                self.operations.append(Move(source=result, target=logits))
+            result = self.vector("loss", 2, 12, wide=True)
+            self.operations.append(Loss(source=logits, target=result))
         if chooses:
             target = self.vector("number", 1, 0, wide=True)
             self.operations.append(Choose(source=result, target=target))
@@ -106,7 +118,10 @@ class _Drawn:
 def _dense(made: _Drawn, size: int, layers: int) -> str:
     """A dense network: activations of every kind, a wide input, a residual, a product."""
     made.vector("e", size, 12)
-    made.operations.append(Embed(table=made.rows("words", WORDS, size), target="e"))
+    if made.inputs:
+        made.operations.append(Input(target="e"))
+    else:
+        made.operations.append(Embed(table=made.rows("words", WORDS, size), target="e"))
     made.vector("h", size + 3, 12, wide=True)
     made.matrix("e", "h", size + 3, biased=False)
     made.vector("big", size + 3, 16, wide=True)
@@ -208,13 +223,14 @@ PROGRAMS: dict[str, Callable[[_Drawn, int, int], str]] = {
 
 def drawn_program(
     kind: str, rng: np.random.Generator, *, size: int, layers: int = 2, trellis: int = 0,
-    keeps: bool = False, chooses: bool = False,
+    keeps: bool = False, chooses: bool = False, judges: bool = False, inputs: bool = False,
 ) -> StreamEngine:  # fmt: skip
     """Return the model of a random program: one of :data:`PROGRAMS`, of vectors of ``size``.
 
     Matrices have a trellis code of ``trellis`` bits a weight, if that is not 0, and with ``keeps``
     some weights that are kept. Tables are int8. With ``chooses``, the result is the number of the
-    greatest element.
+    greatest element; with ``judges``, a loss and this number. With ``inputs``, the dense network
+    begins with a vector.
     """
-    made = _Drawn(rng, trellis, keeps)
-    return made.engine(PROGRAMS[kind](made, size, layers), chooses=chooses)
+    made = _Drawn(rng, trellis, keeps, inputs)
+    return made.engine(PROGRAMS[kind](made, size, layers), chooses=chooses, judges=judges)

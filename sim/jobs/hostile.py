@@ -18,7 +18,7 @@ from seedbed.hw.products import gemv_layouts
 from seedbed.sim.case import Phase
 from seedbed.sim.cases import gemv, sparse_trainer
 from seedbed.sim.cases import instantft as fine_tuning
-from seedbed.sim.cases.stream_engine import Blocks, job, token_payloads
+from seedbed.sim.cases.stream_engine import Blocks, input_payloads, job, token_payloads
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.sim.memory_bench import PORTS
 from seedbed.sim.verilog.script import step
@@ -301,7 +301,8 @@ def stream_engine_programs(config: StreamEngineConfig, *, frames: int, seed: int
     for kind in PROGRAMS:
         engine = drawn_program(
             kind, rng, size=4 * config.products, layers=1, trellis=config.trellis,
-            keeps=config.kept > 0, chooses=config.choose,
+            keeps=config.kept > 0, chooses=config.choose, judges=config.classes > 0,
+            inputs=config.inputs,
         )  # fmt: skip
         image = engine_image(config, engine.program, engine.parameters, block=4, context=8)
         blocks = Blocks(config, image, engine)
@@ -325,7 +326,10 @@ def stream_engine_programs(config: StreamEngineConfig, *, frames: int, seed: int
             yield "deaf"
         tokens = [random.randrange(WORDS) for _ in range(random.randint(1, 5))]
         yield step("send", "i", [job(config, "load", **writes), job(config, "run", start=1)])
-        yield step("send", "i_tokens", token_payloads(tokens))
+        yield step("send", "i_tokens", token_payloads(config, tokens))
+        if config.inputs:
+            vectors = rng.integers(-1 << 15, 1 << 15, (random.randint(1, 5), 4 * config.products))
+            yield step("send", "i_vectors", input_payloads(config, vectors))
         # The bit is the kind of the command that has ended.
         yield "until o_status 0"
         yield f"call {[*PROGRAMS][frame % len(PROGRAMS)]}"
@@ -429,6 +433,10 @@ HOSTILE = (
     Hostile(
         "stream_engine", "small, keys in memory", stream_engine_programs,
         _SILENT | {"external": True},
+    ),
+    Hostile(
+        "stream_engine", "small, vectors in and losses", stream_engine_programs,
+        _SILENT | {"classes": 60, "inputs": True},
     ),
     Hostile("sparse_trainer", "small", sparse_trainer_frames, _SILENT),
     Hostile(

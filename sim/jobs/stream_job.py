@@ -12,12 +12,13 @@ from seedbed.golden.kept_weights import KeptTuner
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.hw.stream.stream_engine import StreamEngine as Core
 from seedbed.hw.stream.stream_layouts import (
+    input_layout,
     job_layout,
     result_layout,
     status_layout,
     token_layout,
 )
-from seedbed.sim.cases.stream_engine import job, limits, status, token_payloads
+from seedbed.sim.cases.stream_engine import input_payloads, job, limits, status, token_payloads
 from seedbed.sim.job import Act, Difference, Memory, check
 from seedbed.sim.payloads import pack, words
 from seedbed.sim.verilog.cosim import Bench, Cosim, Probes
@@ -101,15 +102,35 @@ class RtlProgram:
         self._starts = True
         self.engine.start()
 
-    def run(self, tokens: np.ndarray) -> np.ndarray:
-        """Return the result for tokens, which is that of the model."""
-        parts = range(0, len(tokens), self.block)
-        return np.concatenate([self._run(tokens[k : k + self.block]) for k in parts])
+    def run(
+        self, tokens: np.ndarray, *, inputs: np.ndarray | None = None,
+        labels: np.ndarray | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """Return the result for tokens, which is that of the model.
 
-    def _run(self, tokens: np.ndarray) -> np.ndarray:
-        vectors = self.engine.run(tokens)
-        inputs = command(self.config, "run", start=int(self._starts))
-        inputs["i_tokens"] = words(token_payloads(tokens.tolist()), token_layout())
+        ``inputs`` and ``labels``: the vectors and classes that come with the tokens.
+        """
+        parts = [slice(k, k + self.block) for k in range(0, len(tokens), self.block)]
+        return np.concatenate(
+            [
+                self._run(
+                    tokens[part],
+                    None if inputs is None else inputs[part],
+                    None if labels is None else labels[part],
+                )
+                for part in parts
+            ]
+        )
+
+    def _run(self, tokens, given, labels) -> np.ndarray:
+        config = self.config
+        vectors = self.engine.run(tokens, inputs=given, labels=labels)
+        inputs = command(config, "run", start=int(self._starts))
+        classes = () if labels is None else labels.tolist()
+        payloads = token_payloads(config, tokens.tolist(), classes)
+        inputs["i_tokens"] = words(payloads, token_layout(config))
+        if config.inputs:
+            inputs["i_vectors"] = words(input_payloads(config, given), input_layout(config))
         self._starts = False
         result = self._act("run", inputs, {"o": self._beats(vectors)})
         kinds = dict.fromkeys(self._names, 0)
@@ -123,8 +144,8 @@ class RtlProgram:
     def tune(self, *, seed: int, delta: int) -> None:
         """Change all kept weights by delta times random signs, and those of the model."""
         assert self.tuner
-        first = self.image.limits[0]
-        fields = {"first": first, "end": first + self.image.kept_beats, "seed": seed}
+        first, end = self.image.tuned
+        fields = {"first": first, "end": end, "seed": seed}
         result = self._act("tune", command(self.config, "tune", **fields, delta=delta), {})
         self.tunings.append(result.cycles)
         self.tuner.tune(seed=seed, delta=delta)

@@ -9,6 +9,7 @@ from seedbed.hw.memory.burst_reads import BurstReads
 from seedbed.hw.stream.beat_writer import BeatWriter
 from seedbed.hw.stream.burst_reader import BurstReader
 from seedbed.hw.stream.cache_exchange import CacheExchange
+from seedbed.hw.stream.vector_input import VectorInput
 from seedbed.hw.stream.weight_tuner import WeightTuner
 from seedbed.sim.proofs.bench import cover, free, free_inputs, past, steady, stream_rules, transfer
 from seedbed.sim.proofs.mac_array import fifo_invariants
@@ -261,7 +262,70 @@ def rows(dut: CacheExchange) -> Module:
     return m
 
 
+def vector_input(dut: VectorInput) -> Module:
+    """Compare the beats of a packet with those that passes take."""
+    m, inside = free_inputs(dut)
+    free(m, dut.start, dut.pop, dut.final, dut.drop)
+    awaited, given = inside["awaited"], dut.i.payload
+    taken = transfer(dut.i)
+    # A block has begun; passes have taken the beat that is their last one of it; a beat of the
+    # packet that is the last one was not that one; beats have been discarded.
+    begun, whole, differs, dropped = (
+        Signal(name=n) for n in ("begun", "whole", "differs", "drops")
+    )
+    with m.If(dut.pop & dut.final):
+        m.d.sync += whole.eq(1)
+    with m.If((dut.pop & dut.final) != (taken & given.last)):
+        m.d.sync += differs.eq(1)
+    with m.If(dut.drop):
+        m.d.sync += dropped.eq(1)
+    with m.If(dut.start):
+        m.d.sync += [begun.eq(1), whole.eq(0), differs.eq(0), dropped.eq(0)]
+    values = Value.cast(dut.values)
+    m.d.comb += [
+        # A block begins when the packet of the one before has come, and passes take what is there,
+        # up to the last beat that they take of the block. Then the rest is discarded.
+        Assume(~dut.start | ~(awaited | dut.pop | dut.drop)),
+        Assume(~dut.pop | (dut.valid & begun & ~whole & ~dropped & ~dut.drop)),
+        Assert(~taken | ~dut.ended),
+        # No pass waits for a packet that has ended; what it then has are zeros.
+        Assert(~dut.ended | (dut.valid & (values == 0))),
+        Assert(dut.ended | (values == Value.cast(given.values))),
+        Assert(~(whole & dut.ended) | (dut.wrong == differs)),
+        # What an induction has to know.
+        Assert(~awaited | (dut.wrong == whole)),
+        Assert(~awaited | (differs == whole)),
+        Assert(awaited | whole | dropped | ~begun | (dut.wrong & differs)),
+        Assert(begun | ~(awaited | whole)),
+    ]
+    cover(m, whole & dut.ended & ~dut.wrong)
+    cover(m, whole & dut.ended & dut.wrong)
+    return m
+
+
 PROOFS = (
+    Proof(
+        name="stream_engine_input",
+        says="A block has one packet of vectors, which comes whole; a pass never waits for more "
+        "than it has, and the block is wrong unless passes have taken each beat and no other.",
+        component=VectorInput,
+        config=replace(SMALL, inputs=True),
+        harness=vector_input,
+        depth=2,
+        reach=12,
+        mutants=(
+            Mutant("beats of the next packet are taken", "awaited & (self.pop", "(self.pop"),
+            Mutant("a pass waits for ever", "given.valid | ~awaited", "given.valid"),
+            Mutant(
+                "a packet that is too short is right",
+                "(~awaited | (last != self.final))",
+                "(last & ~self.final & 0)",
+            ),
+            Mutant(
+                "a packet that is too long is right", "last != self.final", "last & ~self.final"
+            ),
+        ),
+    ),
     Proof(
         name="stream_engine_bursts",
         says="A part of memory is asked for once, in bursts that cross no boundary; as many beats "

@@ -36,6 +36,7 @@ RUN = [
     ("stream_engine_axi", {"trellis": 4, "kept": 200, "choose": True}, 5),
     ("stream_engine_axi", {"external": True}, 5),
     ("stream_engine_axi", {"trellis": 4, "kept": 200, "tune": 4}, 5),
+    ("stream_engine_axi", {"classes": 60, "inputs": True, "vectors": 2}, 5),
     ("stream_engine_axi", MOST, 5),
     ("zo_trainer_axi", {}, 4),
     ("zo_trainer_axi", {"tail": 1}, 4),

@@ -249,7 +249,7 @@ def test_a_reset_in_the_middle(config, after):
         await session.bench.reset(ctx)
         session.server.forget(ctx)
         missing = Phase(
-            inputs={"i": [job(config, "run")], "i_tokens": token_payloads([1])},
+            inputs={"i": [job(config, "run")], "i_tokens": token_payloads(config, [1])},
             outputs={"o_status": [status(config, "run", "missing")]},
         )
         for phase in (missing, load, run):
@@ -403,7 +403,7 @@ def test_hostile_programs_end(config, seed):
                 fields = limits if kind == "load" else {"start": 1}
                 inputs = {"i": [job(config, kind, **fields)]}
                 if kind == "run":
-                    inputs["i_tokens"] = token_payloads([random.randrange(WORDS), 1])
+                    inputs["i_tokens"] = token_payloads(config, [random.randrange(WORDS), 1])
                 phase = Phase(inputs=inputs, outputs={"o_status": [0]})
                 (ended,) = (await session.bench.run_phase(ctx, phase))["o_status"]
                 seen.add(ended)
@@ -445,7 +445,7 @@ def test_a_damaged_program_is_refused(config):
             )
             await session.expect(ctx, load)
         missing = Phase(
-            inputs={"i": [job(config, "run")], "i_tokens": token_payloads([1])},
+            inputs={"i": [job(config, "run")], "i_tokens": token_payloads(config, [1])},
             outputs={"o_status": [status(config, "run", "missing")]},
         )
         await session.expect(ctx, missing)
@@ -485,6 +485,9 @@ def test_a_damaged_program_is_refused(config):
             "products must be at most the 16 bytes of a beat with external = True",
         ),
         ({"choose": 1}, TypeError, "choose must be True or False, not 1"),
+        ({"classes": 1}, ValueError, r"classes must be 0 or in 2\.\.256, not 1"),
+        ({"classes": 257}, ValueError, r"classes must be in 0\.\.256, not 257"),
+        ({"inputs": 1}, TypeError, "inputs must be True or False, not 1"),
         ({"timeout_cycles": 15}, ValueError, r"timeout_cycles must be in 16\.\.65535, not 15"),
         ({"drain_cycles": 7}, ValueError, r"drain_cycles must be in 8\.\.65535, not 7"),
         ({"block": "1"}, TypeError, r"block must be an integer in 1\.\.256, not '1'"),

@@ -196,7 +196,7 @@ def test_hostile_programs_and_ranges_end(seed):
             for k, command in enumerate(commands):
                 inputs = {"i": [command]}
                 if k == 1:
-                    inputs["i_tokens"] = token_payloads([random.randrange(WORDS), 1])
+                    inputs["i_tokens"] = token_payloads(config, [random.randrange(WORDS), 1])
                 phase = Phase(inputs=inputs, outputs={"o_status": [0]})
                 seen.update((await session.bench.run_phase(ctx, phase))["o_status"])
         session.server.beats = list(image.beats)

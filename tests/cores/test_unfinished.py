@@ -360,7 +360,7 @@ def of_stream_engine(config) -> Script:
     def good():
         return stream_engine.case(config, Random(1), kinds=["dense"]).phases
 
-    open_, last = stream_engine.token_payloads([1, 1])
+    open_, last = stream_engine.token_payloads(config, [1, 1])
     begun = {"i": [stream_engine.job(config, "run")], "i_tokens": [open_] * 7}
     return [
         Unfinished(stream="i_tokens", begun=begun, way_out=[{"i_tokens": [last]}],

@@ -438,7 +438,7 @@ def test_stream_engine(driven, tmp_path, reported, params):
         [values] = fields(stream_job_layout(config), phase.inputs["i"])
         [end] = fields(stream_status_layout(config), phase.outputs["o_status"])
         beats = fields(stream_result_layout(config), phase.outputs.get("o", []))
-        if tokens := fields(stream_token_layout(), phase.inputs.get("i_tokens", [])):
+        if tokens := fields(stream_token_layout(config), phase.inputs.get("i_tokens", [])):
             script.send("s_axis_tokens", [b"".join(octets(each["token"], 4) for each in tokens)])
         script.receive("m_axis_results", 4 * config.lanes * (1 + len(beats)))
         rest = (values.get(name, 0) & 2**32 - 1 for name in ("first", "end", "seed", "delta"))

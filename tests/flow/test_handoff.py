@@ -34,6 +34,7 @@ OPTIONAL = {
     "gemv_axi": [{"decode": "trellis"}],
     "zo_trainer": [{"network": "tiny", "lanes": 8, "ways": 2, "batch": 8, "tail": 1}],
     "stream_engine": [{"trellis": 4, "kept": 200, "tune": 6}],
+    "stream_engine_axi": [{"inputs": True}],
 }
 
 

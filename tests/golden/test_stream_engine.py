@@ -20,6 +20,8 @@ from seedbed.spec.stream_engine import (
     Attend,
     Choose,
     Embed,
+    Input,
+    Loss,
     Matrix,
     Move,
     Multiply,
@@ -253,12 +255,21 @@ def test_formats_between_which_no_shift_is_are_refused(operation, fractions, pro
             )
             for target in ("b", "narrow", "fraction")
         ),
+        (
+            (Embed(table="t", target="a"), Loss(source="a", target="b")),
+            "operation 1, Loss, must read a wide vector with 12 fraction bits",
+        ),
+        (
+            (Embed(table="t", target="logits"), Loss(source="logits", target="b")),
+            "operation 1, Loss, must write a wide vector of two elements with 12 fraction bits",
+        ),
     ],
 )
 def test_a_wrong_program_is_refused(operations, problem):
     vectors = {
         "a": Vector(length=4), "b": Vector(length=4, wide=True), "c": Vector(length=6),
         "narrow": Vector(length=1), "fraction": Vector(length=1, fraction=1, wide=True),
+        "logits": Vector(length=4, fraction=12, wide=True),
     }  # fmt: skip
     with pytest.raises(ValueError, match=problem):
         Program(vectors=vectors, operations=operations, result="a")
@@ -276,6 +287,57 @@ def test_the_first_one_of_equal_elements_is_chosen():
         FloatEngine(program, {"t": Reals(weights=rows)}),
     ):
         assert engine.run(np.arange(4)).tolist() == [[1], [0], [2], [3]]
+
+
+LOSSES = Program(
+    vectors={
+        "x": Vector(length=6, fraction=8), "z": Vector(length=5, fraction=12, wide=True),
+        "loss": Vector(length=2, fraction=12, wide=True),
+    },
+    operations=(
+        Input(target="x"), Matrix(weights="w", source="x", target="z"),
+        Loss(source="z", target="loss"),
+    ),
+    result="loss",
+)  # fmt: skip
+
+
+def test_losses_of_vectors_are_near_float64():
+    """The tables of softmax_loss have an error of a few thousandths."""
+    rng = np.random.default_rng(2)
+    weights = rng.integers(-128, 128, (5, 6))
+    of = Integers(weights=weights, multipliers=np.full(5, 1 << 14), fraction=21)
+    x, labels = rng.integers(-500, 500, (200, 6)), rng.integers(0, 5, 200)
+    none = np.zeros(200, np.int64)
+    found = StreamEngine(LOSSES, {"w": of}).run(none, inputs=x, labels=labels)
+    real = FloatEngine(LOSSES, {"w": Reals(weights=weights / 2**7)})
+    wanted = real.run(none, inputs=x / 2**8, labels=labels)
+    assert np.abs(found[:, 0] / 2**12 - wanted[:, 0]).max() < 0.01
+    assert wanted[:, 0].max() > 3
+    assert np.array_equal(found[:, 1], wanted[:, 1])
+    # A label that is no class; logits that saturate, whose first one is chosen.
+    worst = StreamEngine(LOSSES, {"w": of}).run(none[:2], inputs=x[:2], labels=np.array([5, 255]))
+    assert worst[:, 0].tolist() == [131071, 131071]
+    same = Integers(weights=weights * 0 + 127, multipliers=np.full(5, 60000), fraction=14)
+    equal = StreamEngine(LOSSES, {"w": same}).run(none[:1], inputs=x[:1] * 0 + 500, labels=none[:1])
+    assert equal[0, 1] == 0
+    assert abs(equal[0, 0] / 2**12 - np.log(5)) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({}, "the program needs a vector for each token"),
+        ({"inputs": np.zeros((2, 6))}, "the program needs a vector for each token"),
+        ({"inputs": np.zeros((3, 5))}, r"the vectors of the tokens must be \(3, 6\), not \(3, 5\)"),
+        ({"inputs": np.full((3, 6), 40000)}, r"inputs must be a whole number in -32768\.\.32767"),
+        ({"inputs": np.zeros((3, 6))}, "the program needs a class for each token"),
+    ],
+)
+def test_what_does_not_come_with_the_tokens_is_named(given, problem):
+    of = Integers(weights=np.ones((5, 6), np.int64), multipliers=np.ones(5, np.int64), fraction=0)
+    with pytest.raises(ValueError, match=problem):
+        StreamEngine(LOSSES, {"w": of}).run(np.zeros(3, np.int64), **given)
 
 
 def test_a_tensor_that_is_missing_is_named():

@@ -1,0 +1,152 @@
+"""Demonstration of a dense network as a program: its kept weights learn rotated images."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from threadpoolctl import threadpool_limits
+
+from seedbed.flow.cores import registry
+from seedbed.flow.jobs import dense_program
+from seedbed.flow.jobs.data import digits, mnist
+from seedbed.flow.jobs.program_core import fitted
+from seedbed.flow.jobs.program_rtl import CORE, emitted_program
+from seedbed.flow.jobs.sparse_trainer_rtl import Drawn, Settings, images
+from seedbed.flow.run.files import write_atomic
+from seedbed.flow.run.options import show_table
+from seedbed.flow.run.progress import Bar
+from seedbed.sim.jobs.stream_job import RtlProgram
+
+__all__ = ["run_program"]
+
+#: Images of a block, and those that share a pass over the weights.
+BLOCK, VECTORS = 8, 4
+
+
+def run_program(
+    data: Path | None, out: Path, *, build: Path, rtl: bool = False, settings: Settings,
+    console: Console | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Train, in the model or in the RTL, and write ``out/sparse_program.json``.
+
+    Parameters
+    ----------
+    data
+        A folder with the IDX files of MNIST or Fashion-MNIST; ``None``: scikit-learn's digits.
+    out
+        Created if needed.
+    build
+        Folder of the Verilog, the executable and cached results.
+    rtl
+        Train in the emitted Verilog, whose losses and classes are compared with the model's. The
+        file is ``out/sparse_program_rtl.json``.
+    console
+        Output of the table; progress goes to standard error. ``None``: no output.
+
+    Returns the content of the JSON file. Raises ``ValueError`` for bad numbers or data.
+    """
+    split = digits() if data is None else mnist(data)
+    quiet = Console(stderr=True, quiet=console is None)
+    drawn = images(split, settings)
+    engine = dense_program.dense_program(drawn.task, *drawn.statistics, kept=settings.kept)
+    sizes = {"block": BLOCK, "context": BLOCK, "vectors": VECTORS}
+    found = fitted(registry.find(CORE), engine, **sizes)
+    model = dense_program.Model(engine, found.config, found.image)
+    kept = [of.kept for of in engine.parameters.values() if of.kept]
+    task = drawn.task
+    result = {
+        "data": "digits" if data is None else data.resolve().name,
+        "network": list(task.model.sizes),
+        "weights": sum(of.weights.size for of in engine.parameters.values()),
+        "kept": sum(len(of.rows) for of in kept),
+        "settings": vars(settings),
+        "float_upright": 100 * task.upright,
+        "float_rotated": 100 * task.model.accuracy(task.theta, *task.test),
+        "before": _held(model, drawn),
+    }
+    if rtl:
+        with emitted_program(engine, **sizes, build=build, console=quiet) as core:
+            steps = _trained(core, settings, drawn, quiet)
+            result |= _cycles(core, len(steps), settings)
+    else:
+        steps = _trained(model, settings, drawn, quiet)
+    # The model's weights are those of the core.
+    result |= {"after": _held(model, drawn), "changes": [step.change for step, *_ in steps]}
+    words = [f"--{name} {value:g}" for name, value in vars(settings).items()]
+    options = ["--core stream_engine", *["--data DIR"] * (data is not None), *["--rtl"] * rtl]
+    result = {"command": " ".join(["seedbed demo sparse", *options, *words]), **result}
+    name = f"sparse_program{'_rtl' * rtl}.json"
+    write_atomic(out / name, json.dumps(result, indent=1, allow_nan=False) + "\n")
+    if console is not None:
+        show(result, console)
+    return result
+
+
+def _held(model: dense_program.Model, drawn: Drawn) -> dict[str, float]:
+    """Return the share of held-out images that are classified correctly, in percent, and loss."""
+    labels = drawn.labels[drawn.count :]
+    found = dense_program.judged(model, drawn.x[drawn.count :], labels, len(labels))
+    right = 100 * float((found[:, 1] == labels).mean())
+    return {"correct": right, "loss": float(found[:, 0].mean()) / dense_program.LOSS}
+
+
+def _trained(program: dense_program.Trained, settings: Settings, drawn: Drawn, quiet: Console):
+    """Return all steps of a training."""
+    count = drawn.order.shape[0] * -(-drawn.count // settings.batch)
+    x, labels = drawn.x[: drawn.count], drawn.labels[: drawn.count]
+    found = []
+    with threadpool_limits(1), Bar(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
+        console=quiet,
+    ) as bar:  # fmt: skip
+        line = bar.add_task("training", total=count)
+        for step in dense_program.train(program, settings, x, labels, drawn.order, block=BLOCK):
+            found.append(step)
+            bar.update(line, advance=1)
+    return found
+
+
+def _cycles(core: RtlProgram, steps: int, settings: Settings) -> dict[str, Any]:
+    """Return what blocks and commands to tune took."""
+    whole = [each for each in core.blocks if each.tokens == BLOCK]
+    tunings = np.array(core.tunings)
+    cycles = sum(each.cycles for each in core.blocks) + int(tunings.sum())
+    return {
+        "steps": steps,
+        "step_cycles": cycles / steps,
+        "tune_cycles": float(np.median(tunings)),
+        "block_cycles": float(np.median([each.cycles for each in whole])),
+        "block_beats": float(np.median([each.beats for each in whole])),
+        "image_cycles": float(np.median([each.cycles for each in whole])) / BLOCK,
+    }
+
+
+def show(result: Mapping[str, Any], console: Console) -> None:
+    """Print accuracies, and the cycles of a training in the RTL."""
+    settings, sizes = result["settings"], "-".join(map(str, result["network"]))
+    before, after = result["before"], result["after"]
+    lines = [
+        ["in floating point, upright", f"{result['float_upright']:.1f}", ""],
+        [f"in floating point, rotated by {settings['degrees']:g} degrees",
+         f"{result['float_rotated']:.1f}", ""],
+        ["as a program, rotated", f"{before['correct']:.1f}", f"{before['loss']:.4f}"],
+        [f"after {settings['epochs']} epochs of {settings['images']:,} images",
+         f"{after['correct']:.1f}", f"{after['loss']:.4f}"],
+    ]  # fmt: skip
+    title = f"{result['data']}, {sizes}: held-out images"
+    show_table(console, [title, "correct, %", "loss"], lines)
+    sentences = [f"{result['kept']} of {result['weights']:,} weights are trained."]
+    if "step_cycles" in result:
+        sentences += [
+            f"A block of {BLOCK} images takes {result['block_cycles']:,.0f} cycles, "
+            f"{result['image_cycles']:,.0f} for an image, and {result['block_beats']:,.0f} beats "
+            f"of memory; a command to tune {result['tune_cycles']:,.0f} cycles; a step "
+            f"{result['step_cycles']:,.0f}.",
+            f"Losses and classes of {result['steps']:,} steps are bit-exact with the model.",
+        ]
+    for sentence in sentences:
+        console.print(sentence, highlight=False, soft_wrap=True)
