@@ -61,7 +61,7 @@ VARIANTS |= {
     for name, fraction in (("nano", 5), ("minilm", 3))
 }
 #: The clocks of those that are for a board, and of their memory. Others have 60 and 100 MHz.
-CLOCKS_MHZ = {f"{name}minilm": 45 for name in ("", "trellis-", "tune-")}
+CLOCKS_MHZ = {f"{name}minilm": 50 for name in ("", "trellis-", "tune-")}
 MEMORY_CLOCKS_MHZ = dict.fromkeys(CLOCKS_MHZ, 75)
 #: The configuration of each board.
 BOARDS = {"ulx3s-85f": "minilm"}
