@@ -468,7 +468,7 @@ HEAD = "model.embed_tokens"
     ("change", "problem"),
     [
         (put(2, "seedbed program"), "its version must be 1, not 2"),
-        (put("Jump", "operations", 3, "operation"), "operation 3 must be one of Embed, Input, Matrix"),
+        (put("Jump", "operations", 3, "operation"), "operation 3 must be one of Embed, Input"),
         (put(7, "operations", 0, "table"), "operation 0, Embed, has the table 7"),
         (put("no", "operations", 0, "table"), "operation 0 has no parameter no"),
         (put(0, "operations", 3, "heads"), "heads must be in 1..65536, not 0"),
