@@ -114,14 +114,17 @@ def _synthesize(board: Board, app: ModuleType, name: str, folder: Path, progress
     module, _, platform = board.platform.partition(":")
     made = getattr(import_module(f"amaranth_boards.{module}"), platform)(toolchain=chain.amaranth)
     plan = made.prepare(BoardTop(app, board), name)
+    texts = {}
     for end in ("il", chain.constraints):
         text = plan.files[f"{name}.{end}"]
-        text = text if isinstance(text, str) else text.decode()
-        write_atomic(folder / f"{name}.{end}", unordered(text) if end == "il" else text)
+        texts[end] = text if isinstance(text, str) else text.decode()
+    texts["il"] = unordered(texts["il"])
+    for end, text in texts.items():
+        write_atomic(folder / f"{name}.{end}", text)
     script = f"read_rtlil {name}.il; {KEEP}{styles(app, name)}{target.synth} -top {name} "
     script += f"-json {name}.json"
     key = {
-        "design": digest((folder / f"{name}.il").read_text()),
+        "design": digest(texts["il"]),
         "script": script,
         "tool": tools.version("YOSYS"),
         "code": digest(definitions(__name__, "prepare")),

@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from seedbed.flow.cores import registry
-from seedbed.flow.jobs.kept_tuning import train
+from seedbed.flow.jobs.kept_tuning import Model, train
 from seedbed.flow.jobs.program_core import fitted
 from seedbed.flow.jobs.program_rtl import CORE
 from seedbed.flow.run.cache import code
@@ -25,7 +25,6 @@ from seedbed.flow.run.options import show_table
 from seedbed.flow.run.pool import run_jobs
 from seedbed.flow.run.progress import Bar
 from seedbed.golden.engine_image import EngineImage
-from seedbed.golden.kept_weights import KeptTuner
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.spec.checks import require_int
 from seedbed.spec.stream_engine import StreamEngineConfig
@@ -40,19 +39,13 @@ __all__ = ["run_integers"]
 RATES = tuple(float(f"{digit}e{power}") for power in range(6) for digit in (1, 3))
 
 
-class _Model:
-    """The model of the core, with values of kept weights of its own."""
-
-    def __init__(self, tuning: Tuning, config: StreamEngineConfig, image: EngineImage):
-        parameters = {
-            name: replace(of, kept=replace(of.kept, values=of.kept.values.copy()))
-            if of.kept
-            else of
-            for name, of in tuning.engine.parameters.items()
-        }
-        engine = StreamEngine(tuning.engine.program, parameters)
-        self.start, self.run = engine.start, engine.run
-        self.tune = KeptTuner(config, parameters, image).tune
+def _model(tuning: Tuning, config: StreamEngineConfig, image: EngineImage) -> Model:
+    """Return the model of the core, with values of kept weights of its own."""
+    parameters = {
+        name: replace(of, kept=replace(of.kept, values=of.kept.values.copy())) if of.kept else of
+        for name, of in tuning.engine.parameters.items()
+    }
+    return Model(StreamEngine(tuning.engine.program, parameters), config, image)
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,7 @@ class Task:
         """Train; return losses before and after, by :func:`~.sentiment_job.judged`."""
         tuning, own = self.tuning, self.tuning.drawn(job)
         head = tuning.head(own)
-        model = _Model(tuning, self.config, self.image)
+        model = _model(tuning, self.config, self.image)
         sets = {"train": own} | ({"held": tuning.held} if job.judged else {})
         before = {name: tuning.losses(model, head, of) for name, of in sets.items()}
         steps = [step for step, *_ in train(tuning, model, head, job, own)]

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from seedbed.flow.cores import registry
 from seedbed.flow.jobs import dense_program
 from seedbed.flow.jobs.data import digits, mnist
+from seedbed.flow.jobs.kept_tuning import Model
 from seedbed.flow.jobs.program_core import fitted
 from seedbed.flow.jobs.program_rtl import CORE, emitted_program
 from seedbed.flow.jobs.sparse_trainer_rtl import Drawn, Settings, images
@@ -55,7 +56,7 @@ def run_program(
     engine = dense_program.dense_program(drawn.task, *drawn.statistics, kept=settings.kept)
     sizes = {"block": BLOCK, "context": BLOCK, "vectors": VECTORS}
     found = fitted(registry.find(CORE), engine, **sizes)
-    model = dense_program.Model(engine, found.config, found.image)
+    model = Model(engine, found.config, found.image)
     kept = [of.kept for of in engine.parameters.values() if of.kept]
     task = drawn.task
     result = {
@@ -86,7 +87,7 @@ def run_program(
     return result
 
 
-def _held(model: dense_program.Model, drawn: Drawn) -> dict[str, float]:
+def _held(model: Model, drawn: Drawn) -> dict[str, float]:
     """Return the share of held-out images that are classified correctly, in percent, and loss."""
     labels = drawn.labels[drawn.count :]
     found = dense_program.judged(model, drawn.x[drawn.count :], labels, len(labels))

@@ -17,15 +17,14 @@ from seedbed.flow.importer.program_formats import calibrated, integers
 from seedbed.flow.jobs.mlp_task import Task
 from seedbed.flow.jobs.sparse_network import PIXEL_BITS, sensitivity
 from seedbed.flow.jobs.sparse_trainer_rtl import Settings
-from seedbed.golden.engine_image import EngineImage
 from seedbed.golden.fixed import rounded
-from seedbed.golden.kept_weights import KeptTuner, fraction_bits, trainable
+from seedbed.golden.kept_weights import fraction_bits, trainable
 from seedbed.golden.stream_engine import FloatEngine, Reals, StreamEngine
 from seedbed.golden.tuning_log import Step, deltas
-from seedbed.spec import SoftmaxLossConfig, StreamEngineConfig
+from seedbed.spec import SoftmaxLossConfig
 from seedbed.spec.stream_engine import SIGN_BITS, Input, Loss, Matrix, Operation, Program, Vector
 
-__all__ = ["LEARNS", "LOSS", "Model", "Trained", "dense_program", "judged", "train"]
+__all__ = ["LEARNS", "LOSS", "Trained", "dense_program", "judged", "train"]
 
 #: Fraction bits of kept weights at most.
 FRACTION = 6
@@ -83,15 +82,6 @@ def dense_program(task: Task, x: np.ndarray, labels: np.ndarray, *, kept: int) -
     )  # fmt: skip
     found = integers(program, reals, weights)
     return StreamEngine(program, trainable(found, fraction_bits(found, FRACTION)))
-
-
-class Model:
-    """The model of a program whose kept weights are tuned as a core tunes those of an image."""
-
-    def __init__(self, engine: StreamEngine, config: StreamEngineConfig, image: EngineImage):
-        self.start, self.run = engine.start, engine.run
-        self.tuner = KeptTuner(config, engine.parameters, image)
-        self.tune = self.tuner.tune
 
 
 def judged(program: Trained, x: np.ndarray, labels: np.ndarray, block: int) -> np.ndarray:

@@ -11,14 +11,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from seedbed.golden.engine_image import EngineImage
+from seedbed.golden.kept_weights import KeptTuner
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.golden.tuning_log import Step, deltas
+from seedbed.spec import StreamEngineConfig
 from seedbed.spec.checks import require_int
 from seedbed.spec.stream_engine import SIGN_BITS
 
 __all__ = [
-    "FRACTION", "LARGE", "Settings", "Tuned", "Tuning", "class_losses", "fitted_head", "log_shares",
-    "train",
+    "FRACTION", "LARGE", "Model", "Settings", "Tuned", "Tuning", "class_losses", "fitted_head",
+    "log_shares", "train",
 ]  # fmt: skip
 
 #: Fraction bits of kept weights at most: fewer where larger weights are kept.
@@ -71,6 +74,15 @@ class Tuned(Protocol):
     def start(self) -> None: ...
     def run(self, tokens: np.ndarray) -> np.ndarray: ...
     def tune(self, *, seed: int, delta: int) -> None: ...
+
+
+class Model:
+    """The model of a program whose kept weights are tuned as a core tunes those of an image."""
+
+    def __init__(self, engine: StreamEngine, config: StreamEngineConfig, image: EngineImage):
+        self.start, self.run = engine.start, engine.run
+        self.tuner = KeptTuner(config, engine.parameters, image)
+        self.tune = self.tuner.tune
 
 
 @dataclass(frozen=True)

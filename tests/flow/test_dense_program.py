@@ -12,6 +12,7 @@ from seedbed.flow.cli.app import app
 from seedbed.flow.cli.dense_program import run_program
 from seedbed.flow.cores import registry
 from seedbed.flow.jobs import dense_program, sparse_trainer_rtl
+from seedbed.flow.jobs.kept_tuning import Model
 from seedbed.flow.jobs.program_core import fitted
 from seedbed.flow.jobs.sparse_trainer_rtl import Settings
 from seedbed.golden.kept_weights import tuned
@@ -64,7 +65,7 @@ def test_a_step_is_that_of_its_page(small):
     )
     engine = dense_program.dense_program(drawn.task, *drawn.statistics, kept=30)
     of = fitted(registry.find("stream_engine"), engine, block=8, context=8)
-    found = dense_program.Model(engine, of.config, of.image)
+    found = Model(engine, of.config, of.image)
     first = found.tuner.words.copy()
     settings = Settings(images=16, batch=16, epochs=1, kept=30, rate=1 << 12, shift=10)
     [(step, plus, minus)] = dense_program.train(
