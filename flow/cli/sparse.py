@@ -47,24 +47,31 @@ def demo_sparse(
     build: Build = BUILD,
 ) -> None:
     """Tune the kept weights of a network of 4 bits per weight on rotated images, in integers."""
-    from seedbed.flow.cli.dense_program import run_program
-    from seedbed.flow.cli.sparse_trainer_rtl import run_sparse
-    from seedbed.flow.jobs.dense_program import LEARNS
     from seedbed.flow.jobs.sparse_trainer_rtl import Settings
 
     require_choice("--core", core, ("sparse_trainer", "stream_engine"))
     by_program = core == "stream_engine"
     if by_program and decode not in (None, "trellis"):
         raise ValueError(f"--decode must be trellis with --core stream_engine, not {decode}")
+    learns = {}
+    if by_program:
+        # Its weights are compressed, which needs more packages than the training does.
+        from seedbed.flow.jobs import dense_program
+
+        learns = dense_program.LEARNS
     given = {name: value for name, value in (("rate", rate), ("shift", shift)) if value is not None}
     settings = Settings(
         degrees=degrees, kept=kept, images=images, epochs=epochs, batch=batch, scale=scale,
-        seed=seed, **(LEARNS if by_program else {}) | given,
+        seed=seed, **learns | given,
     )  # fmt: skip
     folder = build / "demo" / ("digits" if data is None else data.resolve().name)
     if by_program:
+        from seedbed.flow.cli.dense_program import run_program
+
         run_program(data, folder, build=build, rtl=rtl, settings=settings, console=Console())
         return
+    from seedbed.flow.cli.sparse_trainer_rtl import run_sparse
+
     run_sparse(
         data, folder, build=build, rtl=rtl, decode=decode or "seedlm", settings=settings,
         console=Console(),

@@ -161,6 +161,7 @@ COMMANDS = [
     ("demo personalise", "compress"),
     ("demo personalise-mlp", "report"),
     ("demo sparse", "report"),
+    ("demo sparse --core stream_engine", "report"),
     ("demo elasticzo", "report"),
     ("demo elasticzo-choices", "report"),
     ("demo elasticzo-passes", "report"),
