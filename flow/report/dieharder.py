@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from seedbed.flow.report.linear_words import lutopt_beats
 from seedbed.flow.run.cache import memo
 from seedbed.golden.lfsr import Lfsr
-from seedbed.golden.lutopt import Lutopt
 from seedbed.golden.prng_pool import PrngPool
 from seedbed.golden.tree_grng import TreeGrng
 from seedbed.golden.urng_array import UrngArray
@@ -67,19 +67,13 @@ class Line:
     verdict: str
 
 
-def _array(config: UrngConfig) -> Iterator[np.ndarray]:
+def _array(config: UrngConfig, _: int) -> Iterator[np.ndarray]:
     model = UrngArray(config)
     while True:
         yield model.beats(CHUNK)
 
 
-def _lutopt(config: LutoptConfig) -> Iterator[np.ndarray]:
-    model = Lutopt(config)
-    while True:
-        yield model.beats(CHUNK)
-
-
-def _lfsr(config: LfsrConfig) -> Iterator[np.ndarray]:
+def _lfsr(config: LfsrConfig, _: int) -> Iterator[np.ndarray]:
     words = Lfsr(config).words()
     while True:
         yield np.array([next(words) for _ in range(CHUNK)])
@@ -100,7 +94,7 @@ def _uniform(
         yield np.minimum((places * 2**UNIFORM_BITS).astype(np.int64), 2**UNIFORM_BITS - 1)
 
 
-def _pool(config: PoolConfig) -> Iterator[np.ndarray]:
+def _pool(config: PoolConfig, _: int) -> Iterator[np.ndarray]:
     values, counts = np.unique(config.numbers, return_counts=True)
     model = PrngPool(config)
 
@@ -113,7 +107,7 @@ def _pool(config: PoolConfig) -> Iterator[np.ndarray]:
     return _uniform(numbers(), values, counts / config.size)
 
 
-def _tree(config: TreeGrngConfig) -> Iterator[np.ndarray]:
+def _tree(config: TreeGrngConfig, _: int) -> Iterator[np.ndarray]:
     model = TreeGrng(config)
 
     def numbers() -> Iterator[np.ndarray]:
@@ -123,11 +117,11 @@ def _tree(config: TreeGrngConfig) -> Iterator[np.ndarray]:
     return _uniform(numbers(), np.arange(-128, 128), model.probabilities())
 
 
-#: Cores with words, and generators of their beats in chunks.
-WORDS: dict[str, Callable[[Any], Iterator[np.ndarray]]] = {
+#: Cores with words, and generators of their beats in chunks, of at least so many lanes, 0 for all.
+WORDS: dict[str, Callable[[Any, int], Iterator[np.ndarray]]] = {
     "lfsr": _lfsr,
     "urng_array": _array,
-    "lutopt": _lutopt,
+    "lutopt": lutopt_beats,
     "prng_pool": _pool,
     "tree_grng": _tree,
 }
@@ -172,7 +166,7 @@ def write_words(core: str, config: Any, count: int, folder: Path, *, lanes: int 
     whole = period_bits(config, lanes or getattr(config, "tile", 0) or lanes_of(config))
     remaining = made = min(count, whole)
     with path.open("wb") as file:
-        for beats in WORDS[core](config):
+        for beats in WORDS[core](config, lanes):
             words = beats.reshape(len(beats), -1)[:, : lanes or None]
             octets = words.astype("<u4").reshape(-1, 1).view(np.uint8)
             bits = np.unpackbits(octets, axis=1, count=word_bits(config), bitorder="little")
