@@ -20,6 +20,7 @@ from seedbed.hw.generators.urng_array import UrngArray
 from seedbed.hw.generators.weight_perturb import WeightPerturb
 from seedbed.hw.host.host_link import HostLink
 from seedbed.hw.kept.sparse_trainer import SparseTrainer
+from seedbed.hw.kept.stream_trainer import StreamTrainer
 from seedbed.hw.loss.loss_sign import LossSign
 from seedbed.hw.loss.softmax_loss import SoftmaxLoss
 from seedbed.hw.memory.forward_cache import ForwardCache
@@ -67,6 +68,7 @@ __all__ = [
     "SparseTrainerAxi",
     "StreamEngine",
     "StreamEngineAxi",
+    "StreamTrainer",
     "TreeGrng",
     "TrellisDecompress",
     "UrngArray",

@@ -38,6 +38,11 @@ from seedbed.spec.stream_engine import (
     STREAM_ENGINE_STATUS,
     StreamEngineConfig,
 )
+from seedbed.spec.stream_trainer import (
+    STREAM_TRAINER_KINDS,
+    STREAM_TRAINER_STATUS,
+    StreamTrainerConfig,
+)
 from seedbed.spec.tree_grng import TreeGrngConfig
 from seedbed.spec.trellis import TrellisConfig
 from seedbed.spec.trellis_decompress import TrellisDecompressConfig
@@ -66,6 +71,8 @@ __all__ = [
     "SPARSE_TRAINER_STATUS",
     "STREAM_ENGINE_KINDS",
     "STREAM_ENGINE_STATUS",
+    "STREAM_TRAINER_KINDS",
+    "STREAM_TRAINER_STATUS",
     "TAPS",
     "VECTOR_OPERATIONS",
     "ZO_TRAINER_KINDS",
@@ -97,6 +104,7 @@ __all__ = [
     "SparseMacConfig",
     "SparseTrainerConfig",
     "StreamEngineConfig",
+    "StreamTrainerConfig",
     "TreeGrngConfig",
     "TrellisConfig",
     "TrellisDecompressConfig",

@@ -1,4 +1,4 @@
-"""Training of the kept weights of a compressed network.
+"""Training of the kept weights of compressed networks and programs.
 
-Cores: sparse_trainer.
+Cores: sparse_trainer, stream_trainer.
 """

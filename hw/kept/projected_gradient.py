@@ -6,9 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.parts.fixed_requantize import saturate
-from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.fixed import Fixed
-from seedbed.spec.sparse_trainer import BATCH_BITS, RATE_BITS, RATE_SHIFT_BITS
+from seedbed.spec.sparse_trainer import RATE_BITS, RATE_SHIFT_BITS
 
 __all__ = ["ProjectedGradient"]
 
@@ -18,8 +17,8 @@ class ProjectedGradient(wiring.Component):
 
     Parameters
     ----------
-    config
-        :class:`~seedbed.spec.SparseTrainerConfig`.
+    loss_width, sum_width, gain_width
+        Bits of a loss, of the sum of those of a batch, and of a gain.
 
     Members
     -------
@@ -36,25 +35,25 @@ class ProjectedGradient(wiring.Component):
     #: Product, rounding, saturation.
     latency = 7
 
-    def __init__(self, config: SparseTrainerConfig):
-        self.config = config
+    def __init__(self, *, loss_width: int, sum_width: int, gain_width: int):
+        self.sum_width, self.gain_width = sum_width, gain_width
         super().__init__(
             {
                 "add": In(1),
                 "subtract": In(1),
-                "loss": In(signed(config.logits.width)),
+                "loss": In(signed(loss_width)),
                 "start": In(1),
                 "rate": In(RATE_BITS),
                 "shift": In(RATE_SHIFT_BITS),
                 "done": Out(1),
-                "gain": Out(signed(config.gain_width)),
+                "gain": Out(signed(gain_width)),
                 "saturated": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        total = Signal(signed(self.config.logits.width + BATCH_BITS))
+        total = Signal(signed(self.sum_width))
         with m.If(self.add):
             m.d.sync += total.eq(total + self.loss)
         with m.Elif(self.subtract):
@@ -78,7 +77,7 @@ class ProjectedGradient(wiring.Component):
         with m.Elif(busy):
             m.d.sync += [value.eq(value >> 1), left.eq(Mux(last, 0, left - 1)), busy.eq(~last)]
         m.d.sync += rounded.eq(value[1:].as_signed() + value[0])
-        fit, overflow = saturate(m, rounded, Fixed(self.config.gain_width, 0), "gain")
+        fit, overflow = saturate(m, rounded, Fixed(self.gain_width, 0), "gain")
         rounded_valid = delayed(m, last, 1, "rounded_valid", reset=True)
         m.d.sync += self.done.eq(rounded_valid)
         with m.If(rounded_valid):

@@ -18,7 +18,7 @@ from seedbed.hw.products.sparse_layouts import entry_layout
 from seedbed.spec import SparseTrainerConfig
 from seedbed.spec.lutopt import SEED_BITS
 from seedbed.spec.sparse_mac import SPARSE_MAC_KINDS
-from seedbed.spec.sparse_trainer import BIAS_BITS, RATE_BITS, RATE_SHIFT_BITS
+from seedbed.spec.sparse_trainer import BATCH_BITS, BIAS_BITS, RATE_BITS, RATE_SHIFT_BITS
 
 __all__ = ["TrainerPasses", "class_layout"]
 
@@ -129,7 +129,10 @@ class TrainerPasses(wiring.Component):
         m.submodules.store = store = VectorStore(config)
         m.submodules.outputs = outputs = OutputStage(config)
         m.submodules.loss = loss = SoftmaxLoss(config.loss)
-        m.submodules.gradient = gradient = ProjectedGradient(config)
+        m.submodules.gradient = gradient = ProjectedGradient(
+            loss_width=config.logits.width, sum_width=config.logits.width + BATCH_BITS,
+            gain_width=config.gain_width,
+        )  # fmt: skip
         for ours, theirs in (
             (self.i, store.i),
             (self.i_weights, engine.i_weights),

@@ -1,0 +1,243 @@
+"""Case of the trainer of programs: commands of its engine, and trainings on samples in memory."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+
+from seedbed.golden.engine_image import engine_image
+from seedbed.golden.stream_trainer import Sample, Work, sample_bytes, train
+from seedbed.hw.kept.stream_trainer_layouts import job_layout, log_layout, status_layout
+from seedbed.hw.memory.memory_port import command_layout, read_layout
+from seedbed.hw.stream import stream_layouts
+from seedbed.sim.case import Case, Phase
+from seedbed.sim.cases.stream_engine import Blocks, bursts, drawn
+from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS
+from seedbed.spec.stream_trainer import (
+    STREAM_TRAINER_KINDS,
+    STREAM_TRAINER_STATUS,
+    StreamTrainerConfig,
+)
+
+__all__ = ["Trainings", "case", "drawn_samples", "job", "status"]
+
+#: Streams of the memory, in and out.
+_READ, _ANSWERS, _COMMANDS, _WRITES = "i_read", "i_response", "o_command", "o_write"
+
+
+def job(config: StreamTrainerConfig, kind: str, **fields: int) -> int:
+    """Return a command."""
+    fields["kind"] = STREAM_TRAINER_KINDS.index(kind)
+    return job_layout(config).const(fields).as_bits()
+
+
+def status(kind: str, name: str = "ok", steps: int = 0) -> int:
+    """Return how a command ended."""
+    codes = {
+        "kind": STREAM_TRAINER_KINDS.index(kind), "status": STREAM_TRAINER_STATUS.index(name),
+    }  # fmt: skip
+    return status_layout().const({**codes, "steps": steps}).as_bits()
+
+
+def _joined(parts: Sequence[Phase], own: Phase) -> Phase:
+    """Return the phase of all that the memory does in ``parts``, and the streams of ``own``."""
+    ports = _READ, _ANSWERS, _COMMANDS, _WRITES
+    beats: dict[str, list[int]] = {name: [] for name in ports}
+    after: dict[str, dict[str, list[int]]] = {
+        _READ: {_COMMANDS: []}, _ANSWERS: {_COMMANDS: [], _WRITES: []},
+    }  # fmt: skip
+    for part in parts:
+        for name, counts in after.items():
+            for output, each in counts.items():
+                seen = len(beats[output])
+                each += [count + seen for count in part.after[name][output]]
+        for name in ports:
+            beats[name] += (part.inputs | part.outputs)[name]
+    inputs = own.inputs | {name: beats[name] for name in (_READ, _ANSWERS)}
+    outputs = own.outputs | {name: beats[name] for name in (_COMMANDS, _WRITES)}
+    return Phase(inputs=inputs, outputs=outputs, after=after)
+
+
+class Trainings:
+    """Runs commands on the models; gives the phases of a core that does the same.
+
+    Parameters
+    ----------
+    config
+        :class:`~seedbed.spec.StreamTrainerConfig`.
+    blocks
+        The engine's commands, with the program.
+    samples
+        Of the same head and number of beats of vectors.
+    """
+
+    def __init__(self, config: StreamTrainerConfig, blocks: Blocks, samples: Sequence[Sample]):
+        self.config, self.blocks, self.samples = config, blocks, samples
+        #: The beats of a sample's tokens, and its place after the program.
+        self.head = -(-max(len(each.tokens) for each in samples) // config.words)
+        self.first = blocks.image.limits[1] + 3
+        self._parts: list[Phase] = []
+        self._results: list[int] = []
+        self._delta = 0
+
+    @property
+    def beats(self) -> list[int]:
+        """What the memory holds at first: the program, then the samples."""
+        found = list(self.blocks.image.beats)
+        found += [0] * (self.first - len(found))
+        size = self.config.beat_bits // 8
+        raw = b"".join(self._raw())
+        return found + [
+            int.from_bytes(raw[k : k + size], "little") for k in range(0, len(raw), size)
+        ]
+
+    def _raw(self) -> list[bytes]:
+        return [sample_bytes(self.config, each, self.head) for each in self.samples]
+
+    def given(self, phase: Phase) -> Phase:
+        """Return the phase of a command of the engine."""
+        engine = self.config.engine
+        command = stream_layouts.job_layout(engine).from_bits(phase.inputs["i"][0])
+        ended = stream_layouts.status_layout(engine).from_bits(phase.outputs["o_status"][0])
+        kind = engine.kinds[command.kind]
+        fields = {name: command[name] for name, _ in stream_layouts.job_layout(engine)}
+        inputs = {"i": [job(self.config, **fields | {"kind": kind})]}
+        outputs = {"o_status": [status(kind, STREAM_TRAINER_STATUS[ended.status])]}
+        return replace(phase, inputs=phase.inputs | inputs, outputs=phase.outputs | outputs)
+
+    def command(self, work: Work, **other: int) -> int:
+        """Return the command to train, or one with other fields."""
+        first, end = self.blocks.image.limits
+        vectors = {"vectors": self.samples[0].vectors(self.config)} if self.config.inputs else {}
+        fields = {
+            "address": self.first, "first": first, "end": first + self.blocks.image.kept_beats,
+            "seed": work.seed, "delta": work.eps, "samples": len(self.samples),
+            "epochs": work.epochs, "batch": work.batch, "head": self.head, **vectors,
+            "rate": work.rate, "decay": work.decay, "shift": work.shift, "most": work.most,
+        }  # fmt: skip
+        return job(self.config, "train", **fields | other)
+
+    def train(self, work: Work) -> Phase:
+        """Return the phase of a training."""
+        layout = log_layout(self.config)
+        log = [
+            layout.const({"seed": step.seed, "change": step.change}).as_bits()
+            for step, *_ in train(self.config, self, self.samples, work)
+        ]
+        outputs = {
+            "o": self._results, "o_log": log, "o_status": [status("train", steps=len(log))],
+        }  # fmt: skip
+        own = Phase(inputs={"i": [self.command(work)]}, outputs=outputs)
+        found = _joined(self._parts, own)
+        self._parts, self._results = [], []
+        return found
+
+    # As a program whose kept weights are tuned.
+
+    def start(self) -> None:
+        """Have the next block begin at the first position: each block of a training does."""
+
+    def run(
+        self, tokens: np.ndarray, *, inputs: np.ndarray | None, labels: np.ndarray
+    ) -> np.ndarray:
+        """Run a sample, which is read first."""
+        given = {"inputs": inputs, "labels": labels}
+        self.blocks.engine.start()
+        found = np.array(self.blocks.engine.run(tokens, **given))
+        phase = self.blocks.run(tokens, start=True, **given)
+        self._parts += [self._read(tokens), phase]
+        if self._delta < 0:
+            self._results += phase.outputs["o"]
+        return found
+
+    def tune(self, *, seed: int, delta: int) -> None:
+        """Change kept weights."""
+        first, _ = self.blocks.image.limits
+        last = first + self.blocks.image.kept_beats
+        self._parts.append(self.blocks.tune(first, last, seed=seed, delta=delta))
+        self._delta = delta
+
+    def _read(self, tokens: np.ndarray) -> Phase:
+        """Return what the memory does when a sample is read."""
+        k = next(k for k, each in enumerate(self.samples) if each.tokens is tokens)
+        size = self.config.beat_bits // 8
+        raw = self._raw()
+        address = self.first + sum(map(len, raw[:k])) // size
+        beats, commands, after = [], [], []
+        for at, length in bursts(self.config, address, len(raw[k]) // size):
+            fields = {"address": at, "length": length - 1}
+            commands.append(command_layout(self.config.address_bits).const(fields).as_bits())
+            for beat in range(at, at + length):
+                place = (beat - address) * size
+                data = int.from_bytes(raw[k][place : place + size], "little")
+                given = {"data": data, "error": 0, "last": beat == at + length - 1}
+                beats.append(read_layout(self.config.beat_bits).const(given).as_bits())
+                after.append(len(commands))
+        inputs, outputs = {_READ: beats, _ANSWERS: []}, {_COMMANDS: commands, _WRITES: []}
+        none = {_COMMANDS: [], _WRITES: []}
+        return Phase(
+            inputs=inputs, outputs=outputs, after={_READ: {_COMMANDS: after}, _ANSWERS: none}
+        )
+
+
+def drawn_samples(
+    config: StreamTrainerConfig, length: int, rng: np.random.Generator, sizes: Sequence[int]
+) -> list[Sample]:
+    """Return random samples with vectors of so many elements, where the engine takes some.
+
+    Some of their classes are none.
+    """
+    found = []
+    for size in sizes:
+        tokens = rng.integers(0, WORDS, size)
+        labels = rng.integers(0, config.classes + 2, size)
+        inputs = rng.integers(-1 << 15, 1 << 15, (size, length)) if config.inputs else None
+        found.append(Sample(tokens, labels, inputs))
+    return found
+
+
+def case(
+    config: StreamTrainerConfig,
+    random: Random,
+    *,
+    kinds: Sequence[str] = tuple(PROGRAMS),
+    sizes: Sequence[int] = (3, 1, 2, 3, 2),
+) -> Case:
+    """Return trainings of programs of some kinds, with commands of the engine before and after.
+
+    Samples are of some numbers of tokens, all of one where vectors come with them. A training that
+    cannot be run is refused.
+    """
+    rng = np.random.default_rng(random.getrandbits(32))
+    engine_config, phases = config.engine, []
+    for kind in kinds:
+        engine, block = drawn(engine_config, kind, rng), max(sizes)
+        image = engine_image(
+            engine_config, engine.program, engine.parameters, block=block, context=block
+        )
+        blocks = Blocks(engine_config, image, engine)
+        length = engine.program.vectors[engine.program.operations[0].target].length
+        counts = [block] * len(sizes) if config.inputs else sizes
+        trainings = Trainings(config, blocks, drawn_samples(config, length, rng, counts))
+        phases.append(trainings.given(blocks.load()))
+        tokens = rng.integers(0, WORDS, 2)
+        phases.append(trainings.given(blocks.run(tokens, start=True)))
+        work = Work(
+            batch=min(2, config.batch), epochs=2, seed=random.randrange(1, 1 << 23), eps=5,
+            rate=900, decay=400, shift=random.randrange(9, 14), most=90,
+        )  # fmt: skip
+        refused = [{"batch": config.batch + 1}, {"delta": 0}, {"most": 32767}, {"seed": 1 << 23}]
+        for other in refused:
+            phases.append(
+                Phase(
+                    inputs={"i": [trainings.command(work, **other)]},
+                    outputs={"o_status": [status("train", "command")]},
+                )
+            )
+        phases.append(
+            Phase(inputs={"i": [job(config, "abort")]}, outputs={"o_status": [status("abort")]})
+        )
+        phases.append(trainings.train(work))
+        phases.append(trainings.given(blocks.run(tokens, start=True)))
+    return Case(phases=phases, quiet=True, retains=True)
