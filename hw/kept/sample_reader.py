@@ -143,8 +143,8 @@ class SampleReader(wiring.Component):
         """Drop the rest of the head, and give the beats of vectors."""
         config, out = self.config, self.o_vectors
         size = 16 * config.lanes
-        place = Signal(range(config.sample_vectors), reset_less=True)
-        left = Signal(VECTORS_BITS, reset_less=True)
+        place = Signal(range(config.sample_vectors), reset_less=True, name="vector_place")
+        left = Signal(VECTORS_BITS, reset_less=True, name="vectors_left")
         m.d.comb += [
             out.payload.values.eq(fifo.r_data.word_select(place, size)),
             out.payload.last.eq(left == 1),

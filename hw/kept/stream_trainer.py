@@ -1,11 +1,17 @@
 """Trains the kept weights of a program in external memory, on samples there, without a host."""
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.kept.projected_gradient import ProjectedGradient
 from seedbed.hw.kept.sample_reader import SampleReader
-from seedbed.hw.kept.stream_trainer_layouts import job_layout, log_layout, status_layout
+from seedbed.hw.kept.stream_trainer_layouts import (
+    CHANGE_BITS,
+    job_layout,
+    log_layout,
+    status_layout,
+)
 from seedbed.hw.kept.training_steps import TrainingSteps
 from seedbed.hw.memory.memory_port import (
     command_layout,
@@ -179,12 +185,26 @@ class StreamTrainer(wiring.Component):
 
         A loss and its class are one beat.
         """
+        gradient = ProjectedGradient(
+            loss_width=self.config.unit.residual_width, sum_width=self.config.sum_width,
+            gain_width=CHANGE_BITS,
+        )  # fmt: skip
+        # Losses of a batch that was broken off are dropped.
+        m.submodules.gradient = ResetInserter(steps.clear)(gradient)
+        given = Signal()
         m.d.comb += [
+            given.eq(engine.o.valid & engine.o.ready & steps.trains),
             self.o.valid.eq(engine.o.valid & ~steps.silent),
             self.o.payload.eq(engine.o.payload),
             engine.o.ready.eq(self.o.ready | steps.silent),
-            steps.add.eq(engine.o.valid & engine.o.ready),
-            steps.loss.eq(engine.o.payload.values[0]),
+            gradient.add.eq(given & steps.silent),
+            gradient.subtract.eq(given & ~steps.silent),
+            gradient.loss.eq(engine.o.payload.values[0]),
+            gradient.start.eq(steps.differentiate),
+            gradient.rate.eq(steps.rate),
+            gradient.shift.eq(steps.job.shift),
+            steps.differentiated.eq(gradient.done),
+            steps.gain.eq(gradient.gain),
         ]
 
 

@@ -1,11 +1,10 @@
 """The steps of a training: what the engine is asked for, sample by sample, and what changes."""
 
-from amaranth.hdl import Module, Mux, ResetInserter, Signal, Value, signed
+from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.generators.lfsr import Lfsr
-from seedbed.hw.kept.projected_gradient import ProjectedGradient
 from seedbed.hw.kept.stream_trainer_layouts import (
     CHANGE_BITS,
     job_layout,
@@ -14,6 +13,7 @@ from seedbed.hw.kept.stream_trainer_layouts import (
 )
 from seedbed.hw.parts.codes import codes
 from seedbed.hw.stream import stream_layouts
+from seedbed.spec.sparse_trainer import RATE_BITS
 from seedbed.spec.stream_trainer import (
     STREAM_TRAINER_KINDS,
     STREAM_TRAINER_STATUS,
@@ -55,8 +55,12 @@ class TrainingSteps(wiring.Component):
         A pulse: the sample is to be given to the engine.
     fetching : Out(1)
         The memory is the reader's.
-    add, loss : In
-        A loss.
+    clear : Out(1)
+        A pulse: a training begins.
+    differentiate, rate : Out
+        A pulse: the losses of both passes have come; the factor of their difference.
+    differentiated, gain : In
+        See :class:`~seedbed.hw.kept.projected_gradient.ProjectedGradient`.
     """
 
     def __init__(self, config: StreamTrainerConfig):
@@ -81,8 +85,11 @@ class TrainingSteps(wiring.Component):
                 "stuck": In(1),
                 "give": Out(1),
                 "fetching": Out(1),
-                "add": In(1),
-                "loss": In(signed(config.unit.residual_width)),
+                "clear": Out(1),
+                "differentiate": Out(1),
+                "rate": Out(RATE_BITS),
+                "differentiated": In(1),
+                "gain": In(signed(CHANGE_BITS)),
             }
         )
 
@@ -90,36 +97,24 @@ class TrainingSteps(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.seeds = self._seeds = Lfsr(config.seeds)
-        self._gradient = ProjectedGradient(
-            loss_width=config.unit.residual_width, sum_width=config.sum_width,
-            gain_width=CHANGE_BITS,
-        )  # fmt: skip
-        # Losses of a batch that was broken off are dropped.
-        m.submodules.gradient = ResetInserter(self._seeds.i_seed.valid)(self._gradient)
-        self._phase = Signal(range(len(_PHASES)))
+        self._phase = Signal(range(len(_PHASES)), name="phase")
         # The engine runs a sample, and does not change weights.
-        self._runs = Signal()
-        self._delta = Signal(signed(CHANGE_BITS), reset_less=True)
+        self._runs = Signal(name="runs")
+        self._delta = Signal(signed(CHANGE_BITS), reset_less=True, name="delta")
         # Where a batch begins; its samples, and those that are left in this pass; samples left in
         # the epoch, and epochs.
-        self._base = Signal.like(self.address, reset_less=True)
-        self._size = Signal.like(self.job.batch, reset_less=True)
-        self._left = Signal.like(self._size, reset_less=True)
-        self._rest = Signal.like(self.job.samples, reset_less=True)
-        self._epochs = Signal.like(self.job.epochs, reset_less=True)
-        self._rate = Signal.like(self.job.rate, reset_less=True)
-        self._aborted = Signal()
+        self._base = Signal.like(self.address, reset_less=True, name="base")
+        self._size = Signal.like(self.job.batch, reset_less=True, name="size")
+        self._left = Signal.like(self._size, reset_less=True, name="left")
+        self._rest = Signal.like(self.job.samples, reset_less=True, name="rest")
+        self._epochs = Signal.like(self.job.epochs, reset_less=True, name="epochs")
+        self._aborted = Signal(name="aborted")
         # Beats of a sample had an error.
-        self._failed = Signal()
-        job, gradient = self.job, self._gradient
+        self._lost = Signal(name="lost")
         m.d.comb += [
             self.trains.eq((self._phase == _IS["plus"]) | (self._phase == _IS["minus"])),
             self.silent.eq(self._phase == _IS["plus"]),
-            gradient.add.eq(self.add & (self._phase == _IS["plus"])),
-            gradient.subtract.eq(self.add & (self._phase == _IS["minus"])),
-            gradient.loss.eq(self.loss),
-            gradient.rate.eq(self._rate),
-            gradient.shift.eq(job.shift),
+            self._seeds.i_seed.valid.eq(self.clear),
             self.o_log.payload.seed.eq(self._seeds.o.payload),
             self._seeds.i_seed.payload.eq(self.i.payload.seed),
         ]
@@ -190,9 +185,9 @@ class TrainingSteps(wiring.Component):
                     m.next = "IDLE"
         # A command of the reader's that is not taken stays, and so does the reader.
         with m.If(self.failed):
-            m.d.sync += self._failed.eq(1)
-        with m.If(self.fetched | (self._failed & self.settled)):
-            m.d.sync += [self.fetching.eq(0), self._failed.eq(0)]
+            m.d.sync += self._lost.eq(1)
+        with m.If(self.fetched | (self._lost & self.settled)):
+            m.d.sync += [self.fetching.eq(0), self._lost.eq(0)]
         # While a training runs, only an abort is taken.
         with m.If(~idle & (job.kind == _KINDS["train"]) & self.i.valid):
             with m.If(self.i.payload.kind == _KINDS["abort"]):
@@ -212,10 +207,10 @@ class TrainingSteps(wiring.Component):
             with m.If(given.kind == _KINDS["abort"]):
                 m.next = "STATUS"
             with m.Elif(given.kind == _KINDS["train"]):
-                m.d.comb += [self._seeds.i_seed.valid.eq(1), self._seeds.o.ready.eq(1)]
+                m.d.comb += [self.clear.eq(1), self._seeds.o.ready.eq(1)]
                 m.d.sync += [
                     self._base.eq(given.address), self._rest.eq(given.samples),
-                    self._epochs.eq(given.epochs), self._rate.eq(given.rate),
+                    self._epochs.eq(given.epochs), self.rate.eq(given.rate),
                 ]  # fmt: skip
                 m.next = "BATCH"
                 with m.If(self._refused()):
@@ -265,30 +260,30 @@ class TrainingSteps(wiring.Component):
         with m.If(self.fetched):
             m.d.sync += self._runs.eq(1)
             m.next = "CALL"
-        with m.Elif(self._failed & self.settled):
+        with m.Elif(self._lost & self.settled):
             self._restore(m, _STATUS["memory"])
-        with m.Elif(self._failed & self.stuck):
+        with m.Elif(self._lost & self.stuck):
             m.d.sync += self.o_status.payload.status.eq(_STATUS["memory"])
             m.next = "STATUS"
 
     def _step(self, m) -> None:
         """From the losses of both passes to the change, and to the next batch."""
-        job, gradient, log = self.job, self._gradient, self.o_log
+        job, log = self.job, self.o_log
         most = Signal(signed(CHANGE_BITS))
         change = Signal(signed(CHANGE_BITS), reset_less=True)
         ends = Signal()
-        less = Signal(signed(len(self._rate) + 1))
+        less = Signal(signed(len(self.rate) + 1))
         m.d.comb += [most.eq(job.most), log.payload.change.eq(change)]
         with m.State("BATCH"):
             whole = self._rest < job.batch
             m.d.sync += self._size.eq(Mux(whole, self._rest, job.batch))
             self._begin(m, "plus", job.delta)
         with m.State("DIFFERENCE"):
-            m.d.comb += gradient.start.eq(1)
+            m.d.comb += self.differentiate.eq(1)
             m.next = "GAIN"
-        with m.State("GAIN"), m.If(gradient.done):
-            low, high = gradient.gain < -most, gradient.gain > most
-            m.d.sync += change.eq(Mux(low, -most, Mux(high, most, gradient.gain)))
+        with m.State("GAIN"), m.If(self.differentiated):
+            low, high = self.gain < -most, self.gain > most
+            m.d.sync += change.eq(Mux(low, -most, Mux(high, most, self.gain)))
             m.next = "LOG"
         with m.State("LOG"):
             m.d.comb += log.valid.eq(1)
@@ -296,7 +291,7 @@ class TrainingSteps(wiring.Component):
                 self._begin(m, "change", job.delta - change)
         with m.State("STEP"):
             # The rest of this epoch, or the next one.
-            m.d.comb += [ends.eq(self._rest == self._size), less.eq(self._rate - job.decay)]
+            m.d.comb += [ends.eq(self._rest == self._size), less.eq(self.rate - job.decay)]
             steps = self.o_status.payload.steps
             m.d.sync += [
                 steps.eq(steps + 1), self._base.eq(self.address),
@@ -306,7 +301,7 @@ class TrainingSteps(wiring.Component):
             with m.If(ends):
                 m.d.sync += [
                     self._base.eq(job.address), self._rest.eq(job.samples),
-                    self._epochs.eq(self._epochs - 1), self._rate.eq(Mux(less < 0, 0, less)),
+                    self._epochs.eq(self._epochs - 1), self.rate.eq(Mux(less < 0, 0, less)),
                 ]  # fmt: skip
             with m.If(ends & (self._epochs == 1)):
                 m.next = "STATUS"

@@ -14,6 +14,7 @@ from seedbed.hw.stream import stream_layouts
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.stream_engine import Blocks, bursts, drawn
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS
+from seedbed.spec.stream_engine import Program
 from seedbed.spec.stream_trainer import (
     STREAM_TRAINER_KINDS,
     STREAM_TRAINER_STATUS,
@@ -182,16 +183,18 @@ class Trainings:
 
 
 def drawn_samples(
-    config: StreamTrainerConfig, length: int, rng: np.random.Generator, sizes: Sequence[int]
+    config: StreamTrainerConfig, program: Program, rng: np.random.Generator, sizes: Sequence[int]
 ) -> list[Sample]:
-    """Return random samples with vectors of so many elements, where the engine takes some.
+    """Return random samples of a program that ends with a loss, with vectors where it takes some.
 
     Some of their classes are none.
     """
+    first, last = program.operations[0], program.operations[-1]
+    length, classes = (program.vectors[name].length for name in (first.target, *last.sources))
     found = []
     for size in sizes:
         tokens = rng.integers(0, WORDS, size)
-        labels = rng.integers(0, config.classes + 2, size)
+        labels = rng.integers(0, classes + 1, size)
         inputs = rng.integers(-1 << 15, 1 << 15, (size, length)) if config.inputs else None
         found.append(Sample(tokens, labels, inputs))
     return found
@@ -202,7 +205,7 @@ def case(
     random: Random,
     *,
     kinds: Sequence[str] = tuple(PROGRAMS),
-    sizes: Sequence[int] = (3, 1, 2, 3, 2),
+    sizes: Sequence[int] = (3, 1, 2),
 ) -> Case:
     """Return trainings of programs of some kinds, with commands of the engine before and after.
 
@@ -217,15 +220,15 @@ def case(
             engine_config, engine.program, engine.parameters, block=block, context=block
         )
         blocks = Blocks(engine_config, image, engine)
-        length = engine.program.vectors[engine.program.operations[0].target].length
         counts = [block] * len(sizes) if config.inputs else sizes
-        trainings = Trainings(config, blocks, drawn_samples(config, length, rng, counts))
+        trainings = Trainings(config, blocks, drawn_samples(config, engine.program, rng, counts))
         phases.append(trainings.given(blocks.load()))
         tokens = rng.integers(0, WORDS, 2)
         phases.append(trainings.given(blocks.run(tokens, start=True)))
         work = Work(
-            batch=min(2, config.batch), epochs=2, seed=random.randrange(1, 1 << 23), eps=5,
-            rate=900, decay=400, shift=random.randrange(9, 14), most=90,
+            batch=min(2, config.batch), epochs=2, seed=random.randrange(1, 1 << 23),
+            eps=random.randrange(200, 2000), rate=900, decay=400, shift=random.randrange(11, 17),
+            most=3000,
         )  # fmt: skip
         refused = [{"batch": config.batch + 1}, {"delta": 0}, {"most": 32767}, {"seed": 1 << 23}]
         for other in refused:

@@ -11,7 +11,7 @@ CORES = (
     "weight_perturb", "seedlm_decompress", "lut_dequantize", "trellis_decompress", "nf4",
     "mac_array", "gemv", "sparse_mac", "requantize", "conv_engine", "vector_unit", "stream_engine",
     "softmax_loss", "loss_sign", "lora", "instantft", "zo_trainer", "bp_tail", "sparse_trainer",
-    "forward_cache", "sdram", "host_link", "skid_buffer",
+    "stream_trainer", "forward_cache", "sdram", "host_link", "skid_buffer",
 )  # fmt: skip
 PROOFS = tuple(
     replace(proof, core=core)
