@@ -15,7 +15,7 @@ from seedbed.spec.engine_records import KEPT
 from seedbed.spec.sparse_trainer import BATCH_BITS, RATE_BITS, RATE_SHIFT_BITS
 from seedbed.spec.stream_trainer import SAMPLE_WORD, StreamTrainerConfig
 
-__all__ = ["Sample", "Tuned", "Work", "sample_bytes", "train"]
+__all__ = ["Sample", "Tuned", "Work", "head_beats", "sample_bytes", "train", "training"]
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,32 @@ def sample_bytes(config: StreamTrainerConfig, sample: Sample, head: int) -> byte
             f"a sample must have {config.sample} beats at most, not {len(found) // size}"
         )
     return found
+
+
+def head_beats(config: StreamTrainerConfig, samples: Sequence[Sample]) -> int:
+    """Return the beats that the tokens of each of some samples need."""
+    return -(-max(len(each.tokens) for each in samples) // config.words)
+
+
+def training(
+    config: StreamTrainerConfig, samples: Sequence[Sample], work: Work, *, address: int,
+    tuned: tuple[int, int],
+) -> dict[str, int]:  # fmt: skip
+    """Return the fields of a command to train on samples that begin at a beat of the memory.
+
+    ``tuned`` is the range of the kept weights. Raises ``ValueError`` unless all samples have as
+    many vectors.
+    """
+    counts = {each.vectors(config) for each in samples}
+    if len(counts) != 1:
+        raise ValueError(f"all samples must have as many beats of vectors, not {sorted(counts)}")
+    vectors = {"vectors": counts.pop()} if config.inputs else {}
+    return {
+        "address": address, "first": tuned[0], "end": tuned[1], "seed": work.seed,
+        "delta": work.eps, "samples": len(samples), "epochs": work.epochs, "batch": work.batch,
+        "head": head_beats(config, samples), **vectors, "rate": work.rate, "decay": work.decay,
+        "shift": work.shift, "most": work.most,
+    }  # fmt: skip
 
 
 def train(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -11,31 +12,44 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from threadpoolctl import threadpool_limits
 
 from seedbed.flow.cores import registry
+from seedbed.flow.emit import verilog
 from seedbed.flow.jobs import dense_program
 from seedbed.flow.jobs.data import digits, mnist
 from seedbed.flow.jobs.kept_tuning import Model
-from seedbed.flow.jobs.program_core import fitted
-from seedbed.flow.jobs.program_rtl import CORE, emitted_program
+from seedbed.flow.jobs.program_core import Fitted, fitted
+from seedbed.flow.jobs.program_rtl import CORE, LATENCY, emitted_program
 from seedbed.flow.jobs.sparse_trainer_rtl import Drawn, Settings, images
 from seedbed.flow.run.files import write_atomic
 from seedbed.flow.run.options import show_table
-from seedbed.flow.run.progress import Bar
+from seedbed.flow.run.progress import Bar, status
+from seedbed.golden import stream_trainer
+from seedbed.sim.job import Memory
+from seedbed.sim.jobs import trainer_job
 from seedbed.sim.jobs.stream_job import RtlProgram
+from seedbed.sim.verilog.cosim import Cosim
+from seedbed.spec import StreamTrainerConfig
 
-__all__ = ["run_program"]
+__all__ = ["TRAINER", "run_program"]
+
+#: The core that trains alone.
+TRAINER = "stream_trainer"
 
 #: Images of a block, and those that share a pass over the weights.
 BLOCK, VECTORS = 8, 4
 
 
 def run_program(
-    data: Path | None, out: Path, *, build: Path, rtl: bool = False, settings: Settings,
-    console: Console | None = None,
+    data: Path | None, out: Path, *, build: Path, core: str = CORE, rtl: bool = False,
+    settings: Settings, console: Console | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Train, in the model or in the RTL, and write ``out/sparse_program.json``.
 
     Parameters
     ----------
+    core
+        ``stream_engine``, which is given each batch, or ``stream_trainer``, which trains alone: on
+        the images in one order, with a rate that falls by the epoch. Its files begin with
+        ``sparse_trainer_program``.
     data
         A folder with the IDX files of MNIST or Fashion-MNIST; ``None``: scikit-learn's digits.
     out
@@ -69,18 +83,21 @@ def run_program(
         "float_rotated": 100 * task.model.accuracy(task.theta, *task.test),
         "before": _held(model, drawn),
     }
-    if rtl:
-        with emitted_program(engine, **sizes, build=build, console=quiet) as core:
-            steps = _trained(core, settings, drawn, quiet)
-            result |= _cycles(core, len(steps), settings)
+    if core == TRAINER:
+        steps, cycles = _alone(model, found, drawn, settings, rtl=rtl, build=build, quiet=quiet)
+        result |= cycles
+    elif rtl:
+        with emitted_program(engine, **sizes, build=build, console=quiet) as emitted:
+            steps = _trained(emitted, settings, drawn, quiet)
+            result |= _cycles(emitted, len(steps), settings)
     else:
         steps = _trained(model, settings, drawn, quiet)
     # The model's weights are those of the core.
     result |= {"after": _held(model, drawn), "changes": [step.change for step, *_ in steps]}
     words = [f"--{name} {value:g}" for name, value in vars(settings).items()]
-    options = ["--core stream_engine", *["--data DIR"] * (data is not None), *["--rtl"] * rtl]
+    options = [f"--core {core}", *["--data DIR"] * (data is not None), *["--rtl"] * rtl]
     result = {"command": " ".join(["seedbed demo sparse", *options, *words]), **result}
-    name = f"sparse_program{'_rtl' * rtl}.json"
+    name = f"sparse_{'trainer_' * (core == TRAINER)}program{'_rtl' * rtl}.json"
     write_atomic(out / name, json.dumps(result, indent=1, allow_nan=False) + "\n")
     if console is not None:
         show(result, console)
@@ -109,6 +126,40 @@ def _trained(program: dense_program.Trained, settings: Settings, drawn: Drawn, q
             found.append(step)
             bar.update(line, advance=1)
     return found
+
+
+def _alone(
+    model: Model, found: Fitted, drawn: Drawn, settings: Settings, *, rtl: bool, build: Path,
+    quiet: Console,
+) -> tuple[list, dict[str, Any]]:  # fmt: skip
+    """Return the steps of one command, and in the RTL what it took."""
+    block = gcd(BLOCK, settings.batch, drawn.count)
+    samples = dense_program.as_samples(drawn.x, drawn.labels, drawn.order[0], block)
+    work = dense_program.as_work(settings, block)
+    core = registry.find(TRAINER)
+    params = found.params | {"block": block, "context": block, "batch": work.batch}
+    beats = found.config.beat_bits // 16
+    params["sample"] = 1 + -(-block * -(-drawn.x.shape[1] // beats) * beats // beats) + block
+    config = core.configure(params)
+    assert isinstance(config, StreamTrainerConfig)
+    with threadpool_limits(1):
+        if not rtl:
+            return list(stream_trainer.train(config, model, samples, work)), {}
+        with status(quiet, f"emitting {TRAINER}"):
+            path = verilog.write(core, params, build / "emitted" / TRAINER, kept=build / "cache")
+        of = trainer_job.bench(config)
+        with status(quiet, f"building the simulation of {TRAINER}"):
+            executable = of.executable(path, core.name, build=build / "cosim")
+        with Cosim(executable, of) as cosim, status(quiet, "training"):
+            memory = Memory(latency=LATENCY)
+            done = trainer_job.run(
+                cosim, config, found.image, model, samples, work, memory=memory
+            )
+    images = 2 * len(done.steps) * settings.batch
+    return done.steps, {
+        "steps": len(done.steps), "step_cycles": done.cycles / len(done.steps),
+        "image_cycles": done.cycles / images, "read_beats": done.beats / len(done.steps),
+    }  # fmt: skip
 
 
 def _cycles(core: RtlProgram, steps: int, settings: Settings) -> dict[str, Any]:
@@ -141,7 +192,15 @@ def show(result: Mapping[str, Any], console: Console) -> None:
     title = f"{result['data']}, {sizes}: held-out images"
     show_table(console, [title, "correct, %", "loss"], lines)
     sentences = [f"{result['kept']} of {result['weights']:,} weights are trained."]
-    if "step_cycles" in result:
+    if "read_beats" in result:
+        sentences += [
+            f"One command trains: a step takes {result['step_cycles']:,.0f} cycles, "
+            f"{result['image_cycles']:,.0f} for an image in a pass, and reads "
+            f"{result['read_beats']:,.0f} beats of memory.",
+            f"The log of {result['steps']:,} steps, and losses and classes, are bit-exact with the "
+            "model.",
+        ]
+    elif "step_cycles" in result:
         sentences += [
             f"A block of {BLOCK} images takes {result['block_cycles']:,.0f} cycles, "
             f"{result['image_cycles']:,.0f} for an image, and {result['block_beats']:,.0f} beats "

@@ -49,10 +49,10 @@ def demo_sparse(
     """Tune the kept weights of a network of 4 bits per weight on rotated images, in integers."""
     from seedbed.flow.jobs.sparse_trainer_rtl import Settings
 
-    require_choice("--core", core, ("sparse_trainer", "stream_engine"))
-    by_program = core == "stream_engine"
+    require_choice("--core", core, ("sparse_trainer", "stream_engine", "stream_trainer"))
+    by_program = core != "sparse_trainer"
     if by_program and decode not in (None, "trellis"):
-        raise ValueError(f"--decode must be trellis with --core stream_engine, not {decode}")
+        raise ValueError(f"--decode must be trellis with --core {core}, not {decode}")
     learns = {}
     if by_program:
         # Its weights are compressed, which needs more packages than the training does.
@@ -68,7 +68,9 @@ def demo_sparse(
     if by_program:
         from seedbed.flow.cli.dense_program import run_program
 
-        run_program(data, folder, build=build, rtl=rtl, settings=settings, console=Console())
+        run_program(
+            data, folder, build=build, core=core, rtl=rtl, settings=settings, console=Console()
+        )
         return
     from seedbed.flow.cli.sparse_trainer_rtl import run_sparse
 

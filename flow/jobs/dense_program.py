@@ -20,11 +20,12 @@ from seedbed.flow.jobs.sparse_trainer_rtl import Settings
 from seedbed.golden.fixed import rounded
 from seedbed.golden.kept_weights import fraction_bits, trainable
 from seedbed.golden.stream_engine import FloatEngine, Reals, StreamEngine
+from seedbed.golden.stream_trainer import Sample, Work
 from seedbed.golden.tuning_log import Step, deltas
 from seedbed.spec import SoftmaxLossConfig
 from seedbed.spec.stream_engine import SIGN_BITS, Input, Loss, Matrix, Operation, Program, Vector
 
-__all__ = ["LEARNS", "LOSS", "Trained", "dense_program", "judged", "train"]
+__all__ = ["LEARNS", "LOSS", "Trained", "as_samples", "as_work", "dense_program", "judged", "train"]
 
 #: Fraction bits of kept weights at most.
 FRACTION = 6
@@ -118,3 +119,20 @@ def train(
         change = max(-MOST, min(MOST, change))
         program.tune(seed=seed, delta=deltas(eps, change)[2])
         yield Step(seed, change), sums[0], sums[1]
+
+
+def as_samples(x: np.ndarray, labels: np.ndarray, order: np.ndarray, block: int) -> list[Sample]:
+    """Return images in an order, as samples of ``block`` images each."""
+    return [
+        Sample(np.zeros(block, np.int64), labels[part], x[part])
+        for part in order.reshape(-1, block)
+    ]
+
+
+def as_work(settings: Settings, block: int) -> Work:
+    """Return what one command trains: settings with samples of ``block`` images each."""
+    return Work(
+        batch=settings.batch // block, epochs=settings.epochs, seed=settings.seed + 1,
+        eps=EPS << settings.scale, rate=settings.rate, decay=settings.rate // settings.epochs,
+        shift=settings.shift, most=MOST,
+    )  # fmt: skip

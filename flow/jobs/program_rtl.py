@@ -17,7 +17,7 @@ from seedbed.sim.job import Memory
 from seedbed.sim.jobs.stream_job import RtlProgram, bench
 from seedbed.sim.verilog.cosim import Cosim
 
-__all__ = ["CORE", "emitted_program", "show_blocks"]
+__all__ = ["CORE", "LATENCY", "emitted_program", "show_blocks"]
 
 #: The core.
 CORE = "stream_engine"

@@ -7,7 +7,14 @@ from random import Random
 import numpy as np
 
 from seedbed.golden.engine_image import engine_image
-from seedbed.golden.stream_trainer import Sample, Work, sample_bytes, train
+from seedbed.golden.stream_trainer import (
+    Sample,
+    Work,
+    head_beats,
+    sample_bytes,
+    train,
+    training,
+)
 from seedbed.hw.kept.stream_trainer_layouts import job_layout, log_layout, status_layout
 from seedbed.hw.memory.memory_port import command_layout, read_layout
 from seedbed.hw.stream import stream_layouts
@@ -76,7 +83,7 @@ class Trainings:
     def __init__(self, config: StreamTrainerConfig, blocks: Blocks, samples: Sequence[Sample]):
         self.config, self.blocks, self.samples = config, blocks, samples
         #: The beats of a sample's tokens, and its place after the program.
-        self.head = -(-max(len(each.tokens) for each in samples) // config.words)
+        self.head = head_beats(config, samples)
         self.first = blocks.image.limits[1] + 3
         self._parts: list[Phase] = []
         self._results: list[int] = []
@@ -109,14 +116,9 @@ class Trainings:
 
     def command(self, work: Work, **other: int) -> int:
         """Return the command to train, or one with other fields."""
-        first, end = self.blocks.image.limits
-        vectors = {"vectors": self.samples[0].vectors(self.config)} if self.config.inputs else {}
-        fields = {
-            "address": self.first, "first": first, "end": first + self.blocks.image.kept_beats,
-            "seed": work.seed, "delta": work.eps, "samples": len(self.samples),
-            "epochs": work.epochs, "batch": work.batch, "head": self.head, **vectors,
-            "rate": work.rate, "decay": work.decay, "shift": work.shift, "most": work.most,
-        }  # fmt: skip
+        fields = training(
+            self.config, self.samples, work, address=self.first, tuned=self.blocks.image.tuned
+        )
         return job(self.config, "train", **fields | other)
 
     def train(self, work: Work) -> Phase:
@@ -154,9 +156,7 @@ class Trainings:
 
     def tune(self, *, seed: int, delta: int) -> None:
         """Change kept weights."""
-        first, _ = self.blocks.image.limits
-        last = first + self.blocks.image.kept_beats
-        self._parts.append(self.blocks.tune(first, last, seed=seed, delta=delta))
+        self._parts.append(self.blocks.tune(*self.blocks.image.tuned, seed=seed, delta=delta))
         self._delta = delta
 
     def _read(self, tokens: np.ndarray) -> Phase:
