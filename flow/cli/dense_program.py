@@ -152,9 +152,7 @@ def _alone(
             executable = of.executable(path, core.name, build=build / "cosim")
         with Cosim(executable, of) as cosim, status(quiet, "training"):
             memory = Memory(latency=LATENCY)
-            done = trainer_job.run(
-                cosim, config, found.image, model, samples, work, memory=memory
-            )
+            done = trainer_job.run(cosim, config, found.image, model, samples, work, memory=memory)
     images = 2 * len(done.steps) * settings.batch
     return done.steps, {
         "steps": len(done.steps), "step_cycles": done.cycles / len(done.steps),

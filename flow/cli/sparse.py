@@ -19,15 +19,15 @@ def demo_sparse(
     core: Annotated[
         str,
         typer.Option(
-            help="The core that trains: sparse_trainer, or stream_engine, of which the network is "
-            "a program."
+            help="The core that trains: sparse_trainer; or stream_engine, of which the network is "
+            "a program; or stream_trainer, which trains a program alone."
         ),
     ] = "sparse_trainer",
     decode: Annotated[
         str | None,
         typer.Option(
             help="How the base is packed, 4 bits per weight: seedlm, the default of "
-            "sparse_trainer, or trellis, that of stream_engine."
+            "sparse_trainer, or trellis, that of the others."
         ),
     ] = None,
     degrees: Annotated[float, typer.Option("--rotate", help="Rotate the images by DEGREES.")] = 30,

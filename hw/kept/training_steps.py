@@ -189,10 +189,10 @@ class TrainingSteps(wiring.Component):
         with m.If(self.fetched | (self._lost & self.settled)):
             m.d.sync += [self.fetching.eq(0), self._lost.eq(0)]
         # While a training runs, only an abort is taken.
-        with m.If(~idle & (job.kind == _KINDS["train"]) & self.i.valid):
-            with m.If(self.i.payload.kind == _KINDS["abort"]):
-                m.d.comb += self.i.ready.eq(1)
-                m.d.sync += self._aborted.eq(1)
+        aborts = self.i.valid & (self.i.payload.kind == _KINDS["abort"])
+        with m.If(~idle & (job.kind == _KINDS["train"]) & aborts):
+            m.d.comb += self.i.ready.eq(1)
+            m.d.sync += self._aborted.eq(1)
 
     def _take(self, m) -> None:
         """Take a command."""

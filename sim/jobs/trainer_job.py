@@ -66,12 +66,10 @@ def run(
     found: list[np.ndarray] = []
     steps = list(train(config, program, samples, work, done=found.append))
     rows = whole_beats(config, np.concatenate(found))
-    values = {
-        "seed": [step.seed for step, *_ in steps], "change": [step.change for step, *_ in steps],
-    }  # fmt: skip
+    log = np.array([(step.seed, step.change) for step, *_ in steps])
     outputs = {
         "o": pack(result_layout(config), len(rows), values=rows, last=np.ones(len(rows))),
-        "o_log": pack(log_layout(config), len(steps), **{k: np.array(v) for k, v in values.items()}),
+        "o_log": pack(log_layout(config), len(steps), seed=log[:, 0], change=log[:, 1]),
         "o_status": _ended("train", len(steps)),
     }
     fields = training(config, samples, work, address=address, tuned=image.tuned)

@@ -30,7 +30,8 @@ _PHASES = ("given", "plus", "minus", "change", "restore")
 def steps(dut: TrainingSteps) -> Module:
     """Add up what the engine was asked to add to values, and count the samples of both passes."""
     m, inside = free_inputs(dut)
-    free(m, dut.beats, dut.fetched, dut.failed, dut.settled, dut.stuck, dut.differentiated, dut.gain)
+    free(m, dut.beats, dut.fetched, dut.failed, dut.settled, dut.stuck)
+    free(m, dut.differentiated, dut.gain)
     state, phase, runs = inside["fsm_state"], inside["phase"], inside["runs"]
     in_ = {name: state == k for k, name in enumerate(_STATES)}
     of = {name: phase == k for k, name in enumerate(_PHASES)}

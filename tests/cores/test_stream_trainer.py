@@ -29,7 +29,7 @@ OTHER = StreamTrainerConfig(
     **SMALL | {"lanes": 4, "products": 4, "beat_bits": 256, "vectors": 2}, kept=200, tune=3,
     classes=50, sample=33, batch=3, inputs=True, trellis=2, external=True,
 )  # fmt: skip
-WORK = Work(batch=2, epochs=2, seed=77, eps=9, rate=900, shift=9, most=20)
+WORK = Work(batch=2, seed=77, eps=9, rate=900, shift=9, most=20)
 
 
 @pytest.mark.parametrize(("config", "stalls"), with_stalls([CONFIG, VECTORS]), ids=str)
@@ -104,8 +104,7 @@ class Session:
         self.bench.run(process, self.server.run, self.server.run_writes)
 
 
-@pytest.mark.parametrize("after", [1, 60, 300, 700, 1100, 1600, 2400, 4000])
-def test_an_aborted_training_takes_its_perturbation_back(after):
+def test_an_aborted_training_takes_its_perturbation_back():
     """The values are those of the steps in the log, and the next training is right."""
     of = trainings(CONFIG)
     session = Session(of)
@@ -114,48 +113,49 @@ def test_an_aborted_training_takes_its_perturbation_back(after):
 
     async def process(ctx):
         await session.expect(ctx, session.load)
-        log, ended = await session.begin(ctx, of.command(WORK), after)
-        assert not ended
-        more, code = await session.end(ctx, job(CONFIG, "abort"))
-        log += more
-        steps.append(code.steps)
-        assert STREAM_TRAINER_STATUS[code.status] == "aborted"
-        assert code.steps == len(log)
-        assert (session.words == session.replayed(log)).all()
-        session.server.beats = list(of.beats)
+        for after in (1, 60, 300, 500, 700, 900, 1300, 3000):
+            log, ended = await session.begin(ctx, of.command(replace(WORK, epochs=9)), after)
+            assert not ended
+            more, code = await session.end(ctx, job(CONFIG, "abort"))
+            log += more
+            steps.append(code.steps)
+            assert STREAM_TRAINER_STATUS[code.status] == "aborted"
+            assert code.steps == len(log)
+            assert (session.words == session.replayed(log)).all()
+            session.server.beats = list(of.beats)
         await session.expect(ctx, good)
         assert (session.words == session.replayed(good.outputs["o_log"])).all()
 
     session.run(process)
-    assert after < 2000 or steps[0]
+    assert min(steps) == 0 < max(steps)
 
 
 @pytest.mark.parametrize("fault", ["error", "last", "silent", "stray", "refused", "mute"])
-@pytest.mark.parametrize("at", [0, 40, 90, 130, 200])
-def test_an_error_of_the_memory_ends_a_training(fault, at):
-    """Unless weights were being changed, the values are those of the log; the next one is right."""
+def test_an_error_of_the_memory_ends_a_training(fault):
+    """The next one is right, on the image as it was at first."""
     of = trainings(CONFIG)
     session = Session(of)
     good = of.train(WORK)
 
     async def process(ctx):
         server = session.server
-        await session.expect(ctx, session.load)
-        # Fewer beats are written than read.
-        server.fault, server.at = fault, at // 8
-        if fault in ("error", "last", "silent", "stray"):
-            server.at = at + server.given
-        log, ended = await session.begin(ctx, of.command(WORK), 20000)
-        code = status_layout().from_bits(ended[0])
-        assert STREAM_TRAINER_STATUS[code.status] == "memory"
-        assert code.steps in (len(log), len(log) - 1)
-        server.fault = ""
-        if fault == "silent":
-            server.forget(ctx)
-        while server.writes:
-            await ctx.tick()
-        await ctx.tick().repeat(CONFIG.drain_cycles)
-        server.beats = list(of.beats)
+        for at in (0, 30, 70, 130):
+            await session.expect(ctx, session.load)
+            # Fewer beats are written than read.
+            server.fault, server.at = fault, server.answers + at // 8
+            if fault in ("error", "last", "silent", "stray"):
+                server.at = at + server.given
+            log, ended = await session.begin(ctx, of.command(WORK), 20000)
+            code = status_layout().from_bits(ended[0])
+            assert STREAM_TRAINER_STATUS[code.status] == "memory"
+            assert code.steps in (len(log), len(log) - 1)
+            server.fault = ""
+            if fault == "silent":
+                server.forget(ctx)
+            while server.writes:
+                await ctx.tick()
+            await ctx.tick().repeat(CONFIG.drain_cycles)
+            server.beats = list(of.beats)
         for phase in (session.load, good):
             await session.expect(ctx, phase)
         assert (session.words == session.replayed(good.outputs["o_log"])).all()
@@ -163,8 +163,7 @@ def test_an_error_of_the_memory_ends_a_training(fault, at):
     session.run(process)
 
 
-@pytest.mark.parametrize("fault", ["error", "last", "stray"])
-@pytest.mark.parametrize("number", [0, 4])
+@pytest.mark.parametrize(("fault", "number"), [("error", 2), ("last", 0), ("stray", 3)])
 def test_a_sample_with_an_error_changes_nothing(fault, number):
     """Of either pass: the perturbation is taken back."""
     of = trainings(CONFIG)
@@ -198,54 +197,53 @@ def _reads(config, command):
     return [] if fields.write else range(fields.address, fields.address + fields.length + 1)
 
 
-@pytest.mark.parametrize("after", [5, 100, 400, 900, 1500])
-def test_a_reset_in_the_middle(after):
+def test_a_reset_in_the_middle():
     """The core then has no program, and trains nothing without one."""
     of = trainings(CONFIG)
     session = Session(of)
     good = of.train(WORK)
 
     async def process(ctx):
-        await session.expect(ctx, session.load)
-        await session.begin(ctx, of.command(WORK), after)
-        await session.bench.reset(ctx)
-        session.server.forget(ctx)
-        before = session.words.copy()
         missing = Phase(
             inputs={"i": [of.command(WORK)]}, outputs={"o_status": [status("train", "missing")]}
         )
-        await session.expect(ctx, missing)
-        assert (session.words == before).all()
-        session.server.beats = list(of.beats)
+        for after in (5, 100, 400, 700, 1100):
+            await session.expect(ctx, session.load)
+            await session.begin(ctx, of.command(WORK), after)
+            await session.bench.reset(ctx)
+            session.server.forget(ctx)
+            before = session.words.copy()
+            await session.expect(ctx, missing)
+            assert (session.words == before).all()
+            session.server.beats = list(of.beats)
         for phase in (session.load, good):
             await session.expect(ctx, phase)
 
     session.run(process)
 
 
-@pytest.mark.parametrize(
-    ("fields", "name"),
-    [
-        ({"samples": 0}, "command"), ({"epochs": 0}, "command"), ({"batch": 0}, "command"),
-        ({"batch": 5}, "command"), ({"head": 0}, "command"), ({"head": 40}, "command"),
-        ({"vectors": 0}, "command"), ({"vectors": 1 << 19}, "command"), ({"delta": -1}, "command"),
-        ({"delta": 16385, "most": 0}, "command"), ({"delta": 16384, "most": 16384}, "command"),
-        ({"seed": 0}, "command"), ({"end": 60000}, "damaged"), ({"first": 0}, "damaged"),
-        ({"vectors": 1}, "tokens"), ({"address": 0}, "tokens"),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_a_training_that_cannot_be_run_is_refused(fields, name):
-    """Nothing is changed by it."""
+REFUSED = [
+    ({"samples": 0}, "command"), ({"epochs": 0}, "command"), ({"batch": 0}, "command"),
+    ({"batch": 5}, "command"), ({"head": 0}, "command"), ({"head": 40}, "command"),
+    ({"vectors": 0}, "command"), ({"vectors": 1 << 19}, "command"), ({"delta": -1}, "command"),
+    ({"delta": 16385, "most": 0}, "command"), ({"delta": 16384, "most": 16384}, "command"),
+    ({"seed": 0}, "command"), ({"end": 60000}, "damaged"), ({"first": 0}, "damaged"),
+    ({"vectors": 1}, "tokens"), ({"address": 0}, "tokens"),
+]  # fmt: skip
+
+
+def test_a_training_that_cannot_be_run_is_refused():
+    """Nothing is changed by it, or it is taken back."""
     of = trainings(VECTORS)
     session = Session(of)
     before = session.words.copy()
 
     async def process(ctx):
         await session.expect(ctx, session.load)
-        _, code = await session.end(ctx, of.command(WORK, **fields))
-        assert (STREAM_TRAINER_STATUS[code.status], code.steps) == (name, 0)
-        assert (session.words == before).all()
+        for fields, name in REFUSED:
+            _, code = await session.end(ctx, of.command(WORK, **fields))
+            assert (STREAM_TRAINER_STATUS[code.status], code.steps) == (name, 0), fields
+            assert (session.words == before).all(), fields
 
     session.run(process)
 
