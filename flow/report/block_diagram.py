@@ -14,7 +14,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from seedbed.flow.run.files import write_atomic
 
-__all__ = ["ARROWS", "BOXES", "draw"]
+__all__ = ["ARROWS", "BOXES", "HEADINGS", "draw"]
 
 STYLES = {
     "core": ("#e4eef8", "#1f5f99"),
@@ -95,21 +95,25 @@ BOXES: list[tuple[str, float, float, float, float, str, str, str]] = [
         "clamp$(w + k z)$,\nrow by row",
     ),
     (
-        "vector_unit", 0, 11.1, 1.7, 1.3, "core", "vector_unit",
+        "vector_unit", 0, 23.9, 1.7, 1.3, "core", "vector_unit",
         "norms, softmax,\nrotations",
     ),
     (
-        "stream_engine", 0, 12.55, 1.7, 1.0, "core", "stream_engine",
-        "programs:\ntransformers",
+        "stream_engine", 2.1, 23.9, 2.7, 1.3, "core", "stream_engine",
+        "programs in memory:\ntransformers, MLPs",
+    ),
+    (
+        "stream_trainer", 5.6, 23.9, 2.2, 1.3, "core", "stream_trainer",
+        "training of their\nkept weights",
+    ),
+    (
+        "sparse_trainer", 8.7, 23.9, 2.3, 1.3, "core", "sparse_trainer",
+        "kept weights in the\ncore, on gemv",
     ),
     ("lutopt", 8.7, 5.9, 2.3, 0.8, "core", "lutopt", "one LUT per bit"),
     (
         "zo_trainer", 8.7, 18.5, 2.3, 1.3, "core", "zo_trainer",
         "zeroth-order training\nin int8",
-    ),
-    (
-        "sparse_trainer", 5.6, 11.1, 2.2, 1.3, "core", "sparse_trainer",
-        "training of kept\nweights",
     ),
     ("bp_tail", 5.6, 20.8, 2.2, 1.3, "core", "bp_tail", "last layers, by\nbackpropagation"),
     ("host_link", 8.7, 21.1, 2.3, 1.0, "core", "host_link", "registers and a\nstream, by UART"),
@@ -141,7 +145,8 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("mac_array", "e"), ("gemv", "w"), "sums"),
     (("gemv", "n"), ("sparse_mac", "s"), "dense sums"),
     (("sdram", "e"), ("forward_cache", "w"), ""),
-    (("sparse_mac", "w"), ("sparse_trainer", "e"), ""),
+    (("vector_unit", "e"), ("stream_engine", "w"), ""),
+    (("stream_engine", "e"), ("stream_trainer", "w"), ""),
     (("forward_cache", "e"), ("nf4", "w"), "codes"),
     (("nf4", "ne"), ("instantft", "sw"), "activations              "),
     (("conv_engine", "e"), ("lora", "w"), ""),
@@ -156,6 +161,16 @@ ARROWS: list[tuple[tuple[str, str], tuple[str, str], str]] = [
     (("hw", "e"), ("sim", "w"), ""),
     (("golden", "e"), ("sim", "w"), ""),
     (("sim", "e"), ("flow", "w"), ""),
+]
+
+#: Heights of headings, and their texts.
+HEADINGS: list[tuple[float, str]] = [
+    (25.65, "Cores: programs and kept weights"),
+    (22.6, "Cores: zeroth-order training in int8"),
+    (17.45, "Cores: fine-tuning"),
+    (12.85, "Cores: from compressed weights to a matrix-vector product"),
+    (8.55, "Cores: from a seed to a perturbation stream"),
+    (2.95, "Packages: one configuration for RTL and model; imports run from left to right"),
 ]
 
 #: Ends of arrows on each side, as fractions of the box's width and height.
@@ -212,18 +227,12 @@ def draw(kind: str = "svg") -> bytes:
     Text is drawn as outlines, independent of installed fonts.
     """
     with rc_context({"svg.hashsalt": "seedbed", "svg.fonttype": "path"}):
-        figure = Figure(figsize=(11, 21.5), facecolor="white")
+        figure = Figure(figsize=(11, 24.4), facecolor="white")
         axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
         axes.set_xlim(-0.2, 11.2)
-        axes.set_ylim(0, 23.1)
+        axes.set_ylim(0, 26.2)
         axes.set_axis_off()
-        for y, text in (
-            (22.6, "Cores: zeroth-order training in int8"),
-            (17.45, "Cores: fine-tuning"),
-            (12.85, "Cores: from compressed weights to a matrix-vector product"),
-            (8.55, "Cores: from a seed to a perturbation stream"),
-            (2.95, "Packages: one configuration for RTL and model; imports run from left to right"),
-        ):
+        for y, text in HEADINGS:
             axes.text(-0.1, y, text, size=12, weight="bold", va="center", color="#1c2530")
         _arrows(axes, _boxes(axes))
         buffer = BytesIO()

@@ -113,7 +113,7 @@ def test_an_aborted_training_takes_its_perturbation_back():
 
     async def process(ctx):
         await session.expect(ctx, session.load)
-        for after in (1, 60, 300, 500, 700, 900, 1300, 3000):
+        for after in (1, 60, 300, 500, 700, 900, 1300, 9000):
             log, ended = await session.begin(ctx, of.command(replace(WORK, epochs=9)), after)
             assert not ended
             more, code = await session.end(ctx, job(CONFIG, "abort"))

@@ -29,6 +29,7 @@ from seedbed.golden.seedlm_decompress import decompress
 from seedbed.golden.softmax_loss import SoftmaxLoss
 from seedbed.golden.sparse_mac import SparseMac
 from seedbed.golden.sparse_trainer import Parameters, SparseTrainer
+from seedbed.golden.stream_trainer import Sample, sample_bytes
 from seedbed.golden.training_log import TrainingLog, digest
 from seedbed.golden.tree_grng import TreeGrng
 from seedbed.golden.trellis_decompress import decompress as trellis_decompress
@@ -64,6 +65,7 @@ from seedbed.spec import (
     SparseMacConfig,
     SparseTrainerConfig,
     StreamEngineConfig,
+    StreamTrainerConfig,
     TreeGrngConfig,
     TrellisDecompressConfig,
     UrngConfig,
@@ -574,6 +576,20 @@ def test_programs_of_stream_engine(beat_bits):
     found = names["matrix"](*parts, beat_bits)
     at = records[0]["address"]
     assert tuple(found) == image.beats[at : at + len(found)]
+
+
+@pytest.mark.parametrize("inputs", [False, True])
+def test_samples_of_stream_trainer(inputs):
+    config, rng = (
+        StreamTrainerConfig(lanes=4, beat_bits=256, inputs=inputs),
+        np.random.default_rng(9),
+    )
+    tokens, labels = rng.integers(0, 1 << 23, 9), rng.integers(0, 256, 9)
+    x = rng.integers(-1 << 15, 1 << 15, (9, 7)) if inputs else None
+    raw = sample_bytes(config, Sample(tokens, labels, x), 3)
+    words = [int.from_bytes(raw[k : k + 32], "little") for k in range(0, len(raw), 32)]
+    given = tokens.tolist(), labels.tolist(), x.tolist() if inputs else []
+    assert listing("stream_trainer")["sample"](*given, 3, 4, 256) == words
 
 
 def test_every_bit_of_trellis_decompress():

@@ -1,6 +1,7 @@
 """The README and the pages: what they show works, and what they link to is there."""
 
 import re
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,15 @@ def test_tables_of_the_design_on_a_page_are_those_of_the_core(name, block):
         pytest.skip("the component says that its page has the cycles")
     (found,) = re.findall(rf"<!-- generated: {block} -->.*?<!-- end -->", page.read_text(), re.S)
     assert docs.fill(found, [], name) == found
+
+
+def test_no_box_of_the_block_diagram_is_on_another_or_on_a_heading():
+    places = {name: (x, y, x + w, y + h) for name, x, y, w, h, *_ in block_diagram.BOXES}
+    for (one, a), (other, b) in combinations(places.items(), 2):
+        assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1], (one, other)
+    for y, text in block_diagram.HEADINGS:
+        on = [name for name, (_, low, _, high) in places.items() if low - 0.2 < y < high + 0.2]
+        assert not on, text
 
 
 def test_block_diagram_is_reproducible():
