@@ -176,7 +176,7 @@ class Trainings:
                 beats.append(read_layout(self.config.beat_bits).const(given).as_bits())
                 after.append(len(commands))
         inputs, outputs = {_READ: beats, _ANSWERS: []}, {_COMMANDS: commands, _WRITES: []}
-        none = {_COMMANDS: [], _WRITES: []}
+        none: dict[str, list[int]] = {_COMMANDS: [], _WRITES: []}
         return Phase(
             inputs=inputs, outputs=outputs, after={_READ: {_COMMANDS: after}, _ANSWERS: none}
         )

@@ -83,7 +83,7 @@ def _ended(kind: str, steps: int = 0) -> np.ndarray:
 
 def _act(cosim: Cosim, config: StreamTrainerConfig, kind: str, fields, outputs):
     inputs = {"i": words([job(config, kind, **fields)], job_layout(config))}
-    messages = {"o": _unequal, "o_log": _step, "o_status": partial(_failed, kind)}
+    messages: dict = {"o": _unequal, "o_log": _step, "o_status": partial(_failed, kind)}
     act = Act(name=kind, inputs=inputs, outputs=outputs, messages=messages)
     # Some cycles between acts, for what would come too late.
     result = cosim.run(act, settle=16)
