@@ -46,7 +46,7 @@ class StreamTrainer(wiring.Component):
     Members
     -------
     i : In(stream of struct)
-        command. While a training runs, only ``abort`` is accepted.
+        command. While a training runs, only an abort is accepted.
         kind : 0 load, 1 run, 2 tune, 3 train, 4 abort. Index of
             :data:`~seedbed.spec.STREAM_TRAINER_KINDS`.
         address : where the program is, or the first sample, in beats; valid with load and train

@@ -38,7 +38,7 @@ QUICK = ("lfsr", "urng_array", "scale_lut", "perturbation", "tree_grng", "seedlm
 LARGE = {
     "gemv": "gowin", "conv_engine": "ecp5", "lora": "ecp5", "instantft": "gowin",
     "zo_trainer": "gowin", "sparse_trainer": "gowin", "vector_unit": "xcup",
-    "stream_engine": "gowin",
+    "stream_engine": "gowin", "stream_trainer": "gowin",
 }  # fmt: skip
 
 
