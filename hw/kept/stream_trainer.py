@@ -61,7 +61,7 @@ class StreamTrainer(wiring.Component):
         epochs : epochs
         batch : samples between two changes
         head : beats of a sample's tokens
-        vectors : beats of a sample's vectors, ``lanes`` elements each. With ``inputs`` only.
+        vectors : beats of a sample's vectors, as they come to the engine. With ``inputs`` only.
         rate : factor of the difference of the losses
         decay : decrease of the rate per epoch
         shift : right shift of the product
