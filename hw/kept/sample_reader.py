@@ -1,6 +1,6 @@
 """Reads a sample from external memory, and gives its tokens and vectors."""
 
-from amaranth.hdl import Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Array, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.data import StructLayout
 from amaranth.lib.fifo import SyncFIFOBuffered
@@ -118,7 +118,7 @@ class SampleReader(wiring.Component):
         tokens, drop = self.o_tokens, Signal()
         last = Signal()
         m.d.comb += [
-            word.eq(fifo.r_data.word_select(index, 32)),
+            word.eq(_parts(fifo.r_data, 32)[index]),
             last.eq(word.last | ((head == 1) & (index == config.words - 1))),
             tokens.payload.token.eq(word.token),
             tokens.payload.label.eq(word.label),
@@ -142,11 +142,10 @@ class SampleReader(wiring.Component):
     def _vectors(self, m, fifo, head, drop) -> None:
         """Drop the rest of the head, and give the beats of vectors."""
         config, out = self.config, self.o_vectors
-        size = 16 * config.lanes
         place = Signal(range(config.sample_vectors), reset_less=True, name="vector_place")
         left = Signal(VECTORS_BITS, reset_less=True, name="vectors_left")
         m.d.comb += [
-            out.payload.values.eq(fifo.r_data.word_select(place, size)),
+            out.payload.values.eq(_parts(fifo.r_data, 16 * config.lanes)[place]),
             out.payload.last.eq(left == 1),
         ]
         with m.State("REST"):
@@ -164,3 +163,8 @@ class SampleReader(wiring.Component):
                 m.d.sync += [place.eq(Mux(ends, 0, place + 1)), left.eq(left - 1)]
                 with m.If(out.payload.last):
                     m.next = "IDLE"
+
+
+def _parts(beat: Value, width: int) -> Array:
+    """Return the parts of a beat of so many bits, the lowest first."""
+    return Array([beat[k : k + width] for k in range(0, len(beat), width)])
