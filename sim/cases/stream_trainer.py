@@ -20,7 +20,7 @@ from seedbed.hw.memory.memory_port import command_layout, read_layout
 from seedbed.hw.stream import stream_layouts
 from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.stream_engine import Blocks, bursts, drawn
-from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS
+from seedbed.sim.cases.stream_programs import WORDS
 from seedbed.spec.stream_engine import Program
 from seedbed.spec.stream_trainer import (
     STREAM_TRAINER_KINDS,
@@ -204,7 +204,7 @@ def case(
     config: StreamTrainerConfig,
     random: Random,
     *,
-    kinds: Sequence[str] = tuple(PROGRAMS),
+    kinds: Sequence[str] = ("encoder",),
     sizes: Sequence[int] = (3, 1, 2),
 ) -> Case:
     """Return trainings of programs of some kinds, with commands of the engine before and after.

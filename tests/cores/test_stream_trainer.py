@@ -34,7 +34,7 @@ WORK = Work(batch=2, seed=77, eps=9, rate=900, shift=9, most=20)
 
 @pytest.mark.parametrize("config", [CONFIG, VECTORS, OTHER], ids=str)
 def test_matches_model(config):
-    """The simulations of reports have programs of all kinds, with all kinds of stalls."""
+    """The simulations of reports have an encoder, with all kinds of stalls."""
     phases = case(config, Random(2), kinds=["dense"])
     simulate(StreamTrainer(config), phases, stalls=Stalls.BOTH, seed=2)
 
