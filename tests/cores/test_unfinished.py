@@ -32,6 +32,7 @@ from seedbed.sim.cases import (
     sparse_mac,
     sparse_trainer,
     stream_engine,
+    stream_trainer,
     zo_trainer,
 )
 from seedbed.sim.cases import instantft as fine_tuning
@@ -368,6 +369,18 @@ def of_stream_engine(config) -> Script:
     ], good  # fmt: skip
 
 
+def of_stream_trainer(config) -> Script:
+    def good():
+        return stream_trainer.case(config, Random(1), kinds=["dense"]).phases
+
+    open_, last = stream_engine.token_payloads(config, [1, 1])
+    begun = {"i": [stream_trainer.job(config, "run")], "i_tokens": [open_] * 7}
+    return [
+        Unfinished(stream="i_tokens", begun=begun, way_out=[{"i_tokens": [last]}],
+                   answer={"o_status": [stream_trainer.status("run", "missing")]}),
+    ], good  # fmt: skip
+
+
 SCRIPTS = {
     name.removeprefix("of_"): script
     for name, script in list(globals().items())
@@ -378,6 +391,7 @@ OTHERS = {
     ("forward_cache", "i_read"): "memory, whose silence has a limit: see test_forward_cache",
     ("instantft", "i_read"): "as in forward_cache",
     ("stream_engine", "i_read"): "as in forward_cache: see test_stream_engine",
+    ("stream_trainer", "i_read"): "as in forward_cache: see test_stream_trainer",
 }
 #: Cores without commands, or whose commands end with their beats: their streams go on with the
 #: next beat.
