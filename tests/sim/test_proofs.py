@@ -24,7 +24,8 @@ SAMPLE = (
     "loss_sign_passes",
     "weight_perturb_replay", "forward_cache_bursts", "lora_outer_products", "instantft_packets",
     "bp_tail_rows",
-    "zo_trainer_update", "sparse_trainer_walk", "stream_trainer_sample", "host_link_commands", "sdram_progress",
+    "zo_trainer_update", "sparse_trainer_walk", "stream_trainer_sample",
+    "host_link_commands", "sdram_progress",
 )  # fmt: skip
 PROVEN = [proof for proof in PROOFS if proof.name in SAMPLE]
 RUNS_ON = Mutant("runs on", "with m.If(self.o.ready):", "with m.If(1):")
