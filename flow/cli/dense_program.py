@@ -12,12 +12,11 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from threadpoolctl import threadpool_limits
 
 from seedbed.flow.cores import registry
-from seedbed.flow.emit import verilog
 from seedbed.flow.jobs import dense_program
 from seedbed.flow.jobs.data import digits, mnist
 from seedbed.flow.jobs.kept_tuning import Model
 from seedbed.flow.jobs.program_core import Fitted, fitted
-from seedbed.flow.jobs.program_rtl import CORE, LATENCY, emitted_program
+from seedbed.flow.jobs.program_rtl import CORE, LATENCY, emitted_core, emitted_program
 from seedbed.flow.jobs.sparse_trainer_rtl import Drawn, Settings, images
 from seedbed.flow.run.files import write_atomic
 from seedbed.flow.run.options import show_table
@@ -26,14 +25,14 @@ from seedbed.golden import stream_trainer
 from seedbed.sim.job import Memory
 from seedbed.sim.jobs import trainer_job
 from seedbed.sim.jobs.stream_job import RtlProgram
-from seedbed.sim.verilog.cosim import Cosim
-from seedbed.spec import StreamTrainerConfig
 
 __all__ = ["TRAINER", "run_program"]
 
 #: The core that trains alone.
 TRAINER = "stream_trainer"
 
+#: The most beats of a sample of any core.
+MOST_SAMPLE = 4096
 #: Images of a block, and those that share a pass over the weights.
 BLOCK, VECTORS = 8, 4
 
@@ -112,7 +111,7 @@ def _held(model: Model, drawn: Drawn) -> dict[str, float]:
     return {"correct": right, "loss": float(found[:, 0].mean()) / dense_program.LOSS}
 
 
-def _trained(program: dense_program.Trained, settings: Settings, drawn: Drawn, quiet: Console):
+def _trained(program: stream_trainer.Tuned, settings: Settings, drawn: Drawn, quiet: Console):
     """Return all steps of a training."""
     count = drawn.order.shape[0] * -(-drawn.count // settings.batch)
     x, labels = drawn.x[: drawn.count], drawn.labels[: drawn.count]
@@ -138,20 +137,20 @@ def _alone(
     work = dense_program.as_work(settings, block)
     core = registry.find(TRAINER)
     params = found.params | {"block": block, "context": block, "batch": work.batch}
-    beats = found.config.beat_bits // 16
-    params["sample"] = 1 + -(-block * -(-drawn.x.shape[1] // beats) * beats // beats) + block
+    widest = core.configure(params | {"sample": MOST_SAMPLE})
+    raw = stream_trainer.sample_bytes(
+        widest, samples[0], stream_trainer.head_beats(widest, samples)
+    )
+    params["sample"] = 8 * len(raw) // widest.beat_bits
     config = core.configure(params)
-    assert isinstance(config, StreamTrainerConfig)
     with threadpool_limits(1):
         if not rtl:
             return list(stream_trainer.train(config, model, samples, work)), {}
-        with status(quiet, f"emitting {TRAINER}"):
-            path = verilog.write(core, params, build / "emitted" / TRAINER, kept=build / "cache")
-        of = trainer_job.bench(config)
-        with status(quiet, f"building the simulation of {TRAINER}"):
-            executable = of.executable(path, core.name, build=build / "cosim")
-        with Cosim(executable, of) as cosim, status(quiet, "training"):
-            memory = Memory(latency=LATENCY)
+        of, memory = trainer_job.bench(config), Memory(latency=LATENCY)
+        with (
+            emitted_core(core, params, of, build=build, console=quiet) as cosim,
+            status(quiet, "training"),
+        ):
             done = trainer_job.run(cosim, config, found.image, model, samples, work, memory=memory)
     images = 2 * len(done.steps) * settings.batch
     return done.steps, {

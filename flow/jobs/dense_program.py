@@ -8,7 +8,6 @@ Images come as vectors, with their classes; the engine gives their losses. A ste
 """
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 
@@ -20,12 +19,12 @@ from seedbed.flow.jobs.sparse_trainer_rtl import Settings
 from seedbed.golden.fixed import rounded
 from seedbed.golden.kept_weights import fraction_bits, trainable
 from seedbed.golden.stream_engine import FloatEngine, Reals, StreamEngine
-from seedbed.golden.stream_trainer import Sample, Work
+from seedbed.golden.stream_trainer import Sample, Tuned, Work
 from seedbed.golden.tuning_log import Step, deltas
 from seedbed.spec import SoftmaxLossConfig
 from seedbed.spec.stream_engine import SIGN_BITS, Input, Loss, Matrix, Operation, Program, Vector
 
-__all__ = ["LEARNS", "LOSS", "Trained", "as_samples", "as_work", "dense_program", "judged", "train"]
+__all__ = ["LEARNS", "LOSS", "as_samples", "as_work", "dense_program", "judged", "train"]
 
 #: Fraction bits of kept weights at most.
 FRACTION = 6
@@ -36,14 +35,6 @@ EPS, MOST = 64, 1024
 LEARNS = {"rate": 1024, "shift": 16}
 #: A loss of 1.
 LOSS = SoftmaxLossConfig.logits.one
-
-
-class Trained(Protocol):
-    """A program that is run and whose kept weights are tuned: a core, or its model alone."""
-
-    def start(self) -> None: ...
-    def run(self, tokens: np.ndarray, *, inputs: np.ndarray, labels: np.ndarray) -> np.ndarray: ...
-    def tune(self, *, seed: int, delta: int) -> None: ...
 
 
 def dense_program(task: Task, x: np.ndarray, labels: np.ndarray, *, kept: int) -> StreamEngine:
@@ -85,7 +76,7 @@ def dense_program(task: Task, x: np.ndarray, labels: np.ndarray, *, kept: int) -
     return StreamEngine(program, trainable(found, fraction_bits(found, FRACTION)))
 
 
-def judged(program: Trained, x: np.ndarray, labels: np.ndarray, block: int) -> np.ndarray:
+def judged(program: Tuned, x: np.ndarray, labels: np.ndarray, block: int) -> np.ndarray:
     """Return loss and class of each image, (images, 2)."""
     found = []
     for k in range(0, len(x), block):
@@ -97,7 +88,7 @@ def judged(program: Trained, x: np.ndarray, labels: np.ndarray, block: int) -> n
 
 
 def train(
-    program: Trained, settings: Settings, x: np.ndarray, labels: np.ndarray, order: np.ndarray, *,
+    program: Tuned, settings: Settings, x: np.ndarray, labels: np.ndarray, order: np.ndarray, *,
     block: int,
 ) -> Iterator[tuple[Step, int, int]]:  # fmt: skip
     """Yield each step, and the sums of the losses of its two passes.

@@ -1,13 +1,15 @@
 # amaranth: UnusedElaboratable=no
 """A program of the streamed engine in the emitted Verilog."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from seedbed.flow.cores import registry
+from seedbed.flow.cores.core import Core
 from seedbed.flow.emit import verilog
 from seedbed.flow.jobs.program_core import fitted
 from seedbed.flow.run.options import show_table
@@ -15,14 +17,27 @@ from seedbed.flow.run.progress import status
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.sim.job import Memory
 from seedbed.sim.jobs.stream_job import RtlProgram, bench
-from seedbed.sim.verilog.cosim import Cosim
+from seedbed.sim.verilog.cosim import Bench, Cosim
 
-__all__ = ["CORE", "LATENCY", "emitted_program", "show_blocks"]
+__all__ = ["CORE", "LATENCY", "emitted_core", "emitted_program", "show_blocks"]
 
 #: The core.
 CORE = "stream_engine"
 #: Cycles from a burst's command to its first beat.
 LATENCY = (20, 60)
+
+
+@contextmanager
+def emitted_core(
+    core: Core, params: Mapping[str, Any], of: Bench, *, build: Path, console: Console
+) -> Iterator[Cosim]:
+    """Yield the process of a core's emitted Verilog."""
+    with status(console, f"emitting {core.name}"):
+        path = verilog.write(core, params, build / "emitted" / core.name, kept=build / "cache")
+    with status(console, f"building the simulation of {core.name}"):
+        executable = of.executable(path, core.name, build=build / "cosim")
+    with Cosim(executable, of) as cosim:
+        yield cosim
 
 
 @contextmanager
@@ -38,12 +53,8 @@ def emitted_program(
     """
     core = registry.find(CORE)
     found = fitted(core, engine, block=block, context=context, vectors=vectors)
-    with status(console, f"emitting {CORE}"):
-        path = verilog.write(core, found.params, build / "emitted" / CORE, kept=build / "cache")
     of = bench(core.name, found.config)
-    with status(console, f"building the simulation of {CORE}"):
-        executable = of.executable(path, core.name, build=build / "cosim")
-    with Cosim(executable, of) as cosim:
+    with emitted_core(core, found.params, of, build=build, console=console) as cosim:
         memory = Memory(latency=LATENCY)
         yield RtlProgram(
             cosim, found.config, engine, found.image, memory=memory, block=found.config.block

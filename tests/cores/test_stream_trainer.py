@@ -243,7 +243,7 @@ def test_a_training_that_cannot_be_run_is_refused():
 
 
 def test_the_greatest_perturbation_fits():
-    """With the greatest change beside it; values saturate."""
+    """eps and `most` are as large as they may be, so that values saturate."""
     of = trainings(CONFIG)
     session = Session(of)
     good = of.train(Work(batch=3, seed=5, eps=16384, rate=65535, shift=0, most=16383))

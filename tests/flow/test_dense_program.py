@@ -9,7 +9,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from seedbed.flow.cli.app import app
-from seedbed.flow.cli.dense_program import run_program
+from seedbed.flow.cli.dense_program import TRAINER, run_program
 from seedbed.flow.cores import registry
 from seedbed.flow.jobs import dense_program, sparse_trainer_rtl
 from seedbed.flow.jobs.kept_tuning import Model
@@ -49,6 +49,26 @@ def test_a_training_in_the_rtl(small, tmp_path):
     assert "bit-exact with the model" in shown.getvalue()
     path = tmp_path / "out" / "sparse_program_rtl.json"
     assert json.loads(path.read_text()) == rtl
+
+
+def test_one_command_trains_in_the_rtl(small, tmp_path):
+    """Log, losses and classes are the model's, which takes the same steps alone."""
+    settings = Settings(images=16, batch=8, epochs=2, kept=40, **dense_program.LEARNS)
+    shown = StringIO()
+    rtl, model = (
+        run_program(
+            None, tmp_path / "out", build=tmp_path, core=TRAINER, rtl=rtl, settings=settings,
+            console=Console(file=shown, width=120),
+        )
+        for rtl in (True, False)
+    )  # fmt: skip
+    assert rtl["steps"] == len(rtl["changes"]) == 4
+    assert {name: rtl[name] for name in model if name != "command"} == {
+        name: value for name, value in model.items() if name != "command"
+    }
+    assert rtl["step_cycles"] > rtl["read_beats"] > 0
+    assert any(rtl["changes"])
+    assert "One command trains" in shown.getvalue()
 
 
 def test_it_learns(small, tmp_path):
