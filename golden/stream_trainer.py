@@ -13,7 +13,7 @@ from seedbed.golden.tuning_log import Step, deltas
 from seedbed.spec.checks import require_int
 from seedbed.spec.engine_records import KEPT
 from seedbed.spec.sparse_trainer import BATCH_BITS, RATE_BITS, RATE_SHIFT_BITS
-from seedbed.spec.stream_trainer import SAMPLE_WORD, StreamTrainerConfig
+from seedbed.spec.stream_trainer import SAMPLE_WORD, STEP_SEED_BITS, StreamTrainerConfig
 
 __all__ = ["Sample", "Tuned", "Work", "head_beats", "sample_bytes", "train", "training"]
 
@@ -56,7 +56,7 @@ class Work:
         half = 1 << (KEPT["difference"] - 1)
         require_int("batch", self.batch, 1, 1 << (BATCH_BITS - 1))
         require_int("epochs", self.epochs, 1, (1 << 16) - 1)
-        require_int("seed", self.seed, 1, (1 << 23) - 1)
+        require_int("seed", self.seed, 1, (1 << STEP_SEED_BITS) - 1)
         require_int("eps", self.eps, 1, half // 2)
         require_int("most", self.most, 0, half - 1 - self.eps)
         require_int("rate", self.rate, 0, (1 << RATE_BITS) - 1)

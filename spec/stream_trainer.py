@@ -11,7 +11,13 @@ from seedbed.spec.stream_engine import (
     StreamEngineConfig,
 )
 
-__all__ = ["SAMPLE_WORD", "STREAM_TRAINER_KINDS", "STREAM_TRAINER_STATUS", "StreamTrainerConfig"]
+__all__ = [
+    "SAMPLE_WORD",
+    "STEP_SEED_BITS",
+    "STREAM_TRAINER_KINDS",
+    "STREAM_TRAINER_STATUS",
+    "StreamTrainerConfig",
+]
 
 #: What a command asks for: what the engine is asked for, a training, or the end of one.
 STREAM_TRAINER_KINDS = (*STREAM_ENGINE_KINDS, "train", "abort")
@@ -19,6 +25,9 @@ STREAM_TRAINER_KINDS = (*STREAM_ENGINE_KINDS, "train", "abort")
 STREAM_TRAINER_STATUS = (*STREAM_ENGINE_STATUS, "command", "aborted")
 #: Fields of the word of 32 bits that a token of a sample has in memory, the lowest first.
 SAMPLE_WORD: dict[str, int] = {"token": 23, "last": 1, "label": 8}
+
+#: Bits of the seed of a step.
+STEP_SEED_BITS = 23
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +80,7 @@ class StreamTrainerConfig(StreamEngineConfig):
     @property
     def seeds(self) -> LfsrConfig:
         """The generator of the seeds of steps. Its taps are not those of the signs."""
-        return LfsrConfig(width=23, leap=23)
+        return LfsrConfig(width=STEP_SEED_BITS, leap=STEP_SEED_BITS)
 
     @property
     def words(self) -> int:

@@ -11,10 +11,16 @@ from seedbed.hw.memory.memory_port import command_layout, read_layout
 from seedbed.hw.stream.stream_layouts import input_layout, token_layout
 from seedbed.spec.stream_trainer import SAMPLE_WORD, StreamTrainerConfig
 
-__all__ = ["HEAD_BITS", "VECTORS_BITS", "SampleReader"]
+__all__ = ["HEAD_BITS", "VECTORS_BITS", "SampleReader", "sample_beats"]
 
 #: Bits of the number of beats of a sample's tokens, and of the number of beats of its vectors.
 HEAD_BITS, VECTORS_BITS = 8, 20
+
+
+def sample_beats(config: StreamTrainerConfig, head: Value, vectors: Value | int) -> Value:
+    """Return the beats of memory of a sample with such a head, and so many beats of vectors."""
+    per = config.sample_vectors
+    return head + ((vectors + (per - 1)) >> per.bit_length() - 1)
 
 
 class SampleReader(wiring.Component):
@@ -81,11 +87,9 @@ class SampleReader(wiring.Component):
         wiring.connect(m, wiring.flipped(self.i_read), bursts.i_read)
         wiring.connect(m, bursts.o_command, wiring.flipped(self.o_command))
         left = Signal.like(self.beats)
-        shift = config.sample_vectors.bit_length() - 1
-        rows = (self.vectors + (config.sample_vectors - 1)) >> shift if config.inputs else 0
         takes = Signal()
         m.d.comb += [
-            self.beats.eq(self.head + rows),
+            self.beats.eq(sample_beats(config, self.head, self.vectors if config.inputs else 0)),
             bursts.start.eq(self.start),
             bursts.address.eq(self.address),
             bursts.beats.eq(self.beats),

@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.generators.lfsr import Lfsr
+from seedbed.hw.kept.sample_reader import sample_beats
 from seedbed.hw.kept.stream_trainer_layouts import (
     CHANGE_BITS,
     job_layout,
@@ -140,12 +141,10 @@ class TrainingSteps(wiring.Component):
     def _refused(self) -> Value:
         """Return whether a training that is offered cannot be run."""
         config, job = self.config, self.i.payload
-        beats = job.head + 0
         none = (job.samples == 0) | (job.epochs == 0) | (job.head == 0)
         if config.inputs:
-            per = config.sample_vectors
-            beats = job.head + ((job.vectors + (per - 1)) >> per.bit_length() - 1)
             none |= job.vectors == 0
+        beats = sample_beats(config, job.head, job.vectors if config.inputs else 0)
         half = 1 << (CHANGE_BITS - 1)
         seed = job.seed[: config.seeds.width]
         batch = (job.batch == 0) | (job.batch > config.batch)
@@ -235,7 +234,7 @@ class TrainingSteps(wiring.Component):
             with m.If(self._runs):
                 self._restore(m, status)
             with m.Else():
-                # The first of two errors is told.
+                # The status is that of the first error.
                 with m.If(self._phase != _IS["restore"]):
                     m.d.sync += out.status.eq(status)
                 m.next = "STATUS"

@@ -85,6 +85,7 @@ class Trainings:
         #: The beats of a sample's tokens, and its place after the program.
         self.head = head_beats(config, samples)
         self.first = blocks.image.limits[1] + 3
+        self._raw = [sample_bytes(config, each, self.head) for each in samples]
         self._parts: list[Phase] = []
         self._results: list[int] = []
         self._delta = 0
@@ -95,13 +96,10 @@ class Trainings:
         found = list(self.blocks.image.beats)
         found += [0] * (self.first - len(found))
         size = self.config.beat_bits // 8
-        raw = b"".join(self._raw())
+        raw = b"".join(self._raw)
         return found + [
             int.from_bytes(raw[k : k + size], "little") for k in range(0, len(raw), size)
         ]
-
-    def _raw(self) -> list[bytes]:
-        return [sample_bytes(self.config, each, self.head) for each in self.samples]
 
     def given(self, phase: Phase) -> Phase:
         """Return the phase of a command of the engine."""
@@ -163,7 +161,7 @@ class Trainings:
         """Return what the memory does when a sample is read."""
         k = next(k for k, each in enumerate(self.samples) if each.tokens is tokens)
         size = self.config.beat_bits // 8
-        raw = self._raw()
+        raw = self._raw
         address = self.first + sum(map(len, raw[:k])) // size
         beats, commands, after = [], [], []
         for at, length in bursts(self.config, address, len(raw[k]) // size):
