@@ -272,7 +272,7 @@ class _Writer:
         least = self.config.unit.residual_width - self.config.unit.width if source.wide else 0
         rows = target.length
         self._record(
-            kind="trellis" if self.stored.is_trellis(op.weights) else "matrix",
+            kind=self.stored.packing(op.weights) or "matrix",
             length=source.length, rows=rows, narrow=source.wide,
             shift=self._shift(what, shift, least), add=op.add,
             wide=target.wide and not op.activation, number_place=self._place(op.source),
@@ -516,7 +516,7 @@ def engine_image(
     program, parameters
         As :class:`~seedbed.golden.stream_engine.StreamEngine` takes them. Matrices have int8
         weights and a multiplier a row. Those with a trellis code are symbols in memory where the
-        core has this code, and int8 elsewhere.
+        core has this code, and int8 elsewhere. Those of SeedLM need a core that has its blocks.
     block
         The most tokens of a block.
     context
@@ -551,12 +551,12 @@ def engine_image(
             raise ValueError(
                 f"the program needs {name} = {size} of the core, which has {getattr(config, name)}"
             )
+    packed = KINDS.index("trellis"), KINDS.index("seedlm")
     header = {
         "frame": writer.places.size, "store": sizes["store"], "row": writer.row,
         "cache": sizes["cache"], "block": block, "context": context,
         "tokens": min(writer.tokens, (1 << 24) - 1),
-        "trellis": config.trellis
-        * any(record["kind"] == KINDS.index("trellis") for record in writer.records)
+        "trellis": config.code_field * any(record["kind"] in packed for record in writer.records)
         + bool(fraction),
         "fraction": fraction,
         "choose": any(record["target"] == TARGETS.index("choose") for record in writer.records),
@@ -607,7 +607,7 @@ def _joining(body: list[dict]) -> str:
     if not all(each["by_token"] and each["target"] == TARGETS.index("store") for each in body):
         return ""
     kinds = {each["kind"] for each in body}
-    if kinds <= {KINDS.index("matrix"), KINDS.index("trellis")}:
+    if kinds <= {KINDS.index(name) for name in ("matrix", "trellis", "seedlm")}:
         return "matrix"
     memory = {NUMBERS.index(name) for name in ("words", "token", "position")}
     reads = any(

@@ -4,7 +4,7 @@ Entries of 64 bits have a factor in the lower half and a number in the upper hal
 and the bias of a row, the gain and the bias of an element, a step of an angle. A matrix or a table
 has, for as many rows as a beat has entries, the beat of these entries and then the rows, int8
 weights that begin in a new beat. Rows of a trellis code are interleaved: a beat has a part of each
-of 8 / ``trellis`` rows, symbols of the same columns.
+of 8 / ``trellis`` rows, symbols of the same columns. Rows of SeedLM have 32 bits a block.
 """
 
 from collections.abc import Iterable, Mapping
@@ -90,7 +90,7 @@ class EngineParameters:
         config, biases = self.config, self.of[name].biases
         multipliers, _ = self.scale(name)
         parts = []
-        if self.is_trellis(name):
+        if self.packing(name) == "trellis":
             rows = self._symbols(name)
             kept, counts = self._kept(name)
             beats = image_beats(config, kept)
@@ -102,6 +102,8 @@ class EngineParameters:
             else:
                 parts = [image_bytes(config, beats)]
             multipliers = multipliers | counts << 32 - KEPT_COUNT
+        elif self.packing(name) == "seedlm":
+            rows = self._blocks(name)
         else:
             rows = self._weights(name)
         for k, part in enumerate(rows):
@@ -116,23 +118,39 @@ class EngineParameters:
         As few of these are left out as fit the core.
         """
         of, most = self.of[name], (1 << self.config.unit.factor_bits) - 1
+        if self.packing(name) == "seedlm":
+            assert of.seedlm is not None
+            return of.multipliers, of.seedlm.fraction
         low = max(0, int(of.multipliers.max()).bit_length() - self.config.unit.factor_bits)
         if of.multipliers.min() < 0 or (of.multipliers & (1 << low) - 1).any():
             raise ValueError(f"the multipliers of {name} must be in 0..{most}")
         return of.multipliers >> low, of.fraction - low
 
-    def is_trellis(self, name: str) -> bool:
-        """Return whether the core decodes the rows of a matrix."""
-        of = self.of[name].trellis
-        return name not in self._tables and of is not None and of.code == self.config.code
+    def packing(self, name: str) -> str:
+        """Return how the core decodes the rows of a matrix, "" for int8."""
+        of, config = self.of[name], self.config
+        if name in self._tables:
+            return ""
+        if config.seedlm:
+            return "seedlm" if of.seedlm else ""
+        return "trellis" if of.trellis and of.trellis.code == config.code else ""
 
     def _weights(self, name: str) -> list[bytes]:
         """Return rows of int8 weights, as many together as there are constants in a beat."""
         config, of = self.config, self.of[name]
         low, high = -(1 << config.weight_width - 1), (1 << config.weight_width - 1) - 1
+        if of.seedlm and name not in self._tables:
+            raise ValueError(f"{name} has blocks of SeedLM, which need seedlm = True of the core")
         if of.weights.min() < low or of.weights.max() > high or of.sum_width != 32:
             raise ValueError(f"the weights of {name} must be integers in {low}..{high}")
         rows = _padded(of.weights.astype(np.int8), 1, config.weights)
+        return [rows[k : k + config.entries].tobytes() for k in range(0, len(rows), config.entries)]
+
+    def _blocks(self, name: str) -> list[bytes]:
+        """Return rows of blocks, as many together as :meth:`_weights` does."""
+        config, of = self.config, self.of[name].seedlm
+        assert of is not None
+        rows = _padded(of.blocks.astype("<u4"), 1, config.beat_bits // of.code.block_bits)
         return [rows[k : k + config.entries].tobytes() for k in range(0, len(rows), config.entries)]
 
     def _symbols(self, name: str) -> list[bytes]:

@@ -7,6 +7,7 @@ import numpy as np
 from seedbed.golden.engine_parameters import image_bytes
 from seedbed.golden.exact import whole_product
 from seedbed.golden.fixed import saturate, shifted
+from seedbed.golden.gemv import base_weights
 from seedbed.golden.kept_weights import tuned
 from seedbed.golden.stream_engine import label_losses
 from seedbed.golden.trellis import states, symbols, table
@@ -30,7 +31,7 @@ from seedbed.spec.engine_records import (
     TARGETS,
     unpacked,
 )
-from seedbed.spec.stream_engine import TUNED_BEATS, StreamEngineConfig
+from seedbed.spec.stream_engine import SEEDLM_BLOCKS, TUNED_BEATS, StreamEngineConfig
 from seedbed.spec.vector_unit import ACTIVATIONS, VECTOR_OPERATIONS
 
 __all__ = ["PassEngine"]
@@ -86,7 +87,7 @@ class PassEngine:
         ):
             return "damaged"
         #: The trellis code, and fraction bits of kept weights.
-        codes = {(0, 0), (config.trellis, 0)}
+        codes = {(0, 0), (config.code_field, 0)}
         if config.tune:
             codes |= {(config.trellis + 1, config.tune)}
         self.fraction = header["fraction"] * (config.tune > 0)
@@ -105,7 +106,8 @@ class PassEngine:
         if takes and not config.inputs:
             return "damaged"
         matrices = [record for record in self.records if record["kind"] == "trellis"]
-        if matrices and not config.trellis:
+        unknown = {"trellis", "seedlm"} - {config.packed}
+        if any(record["kind"] in unknown for record in self.records):
             return "damaged"
         for each in matrices:
             each["kept_at"] = each["address"]
@@ -242,7 +244,7 @@ class PassEngine:
 
     def _row(self, record: dict, row: int, length: int) -> tuple[int, int, np.ndarray]:
         """Return multiplier, bias and weights of a row of a matrix."""
-        config, beats = self.config, -(-length // self.config.weights)
+        config, beats = self.config, self.config.row_beats(record["kind"], length)
         ways = config.ways if record["kind"] == "trellis" else 1
         group, rest = divmod(row, config.entries)
         address = record["address"] + group * (1 + config.entries // ways * beats)
@@ -257,6 +259,9 @@ class PassEngine:
             self.accesses += [(address, 1), (first, beats)]
         size = config.beat_bits // 8
         raw = np.frombuffer(self.raw[first * size : (first + beats) * size], np.uint8)
+        if record["kind"] == "seedlm":
+            blocks = raw.view("<u4")[None]
+            return 1, constants[1], base_weights(SEEDLM_BLOCKS, blocks, length)[0]
         if record["kind"] != "trellis":
             return *constants, raw[:length].view(np.int8).astype(np.int64)
         assert config.code is not None
@@ -272,7 +277,8 @@ class PassEngine:
         if given or self.token % self.config.vectors == 0:
             heads = -(-rows // self.config.entries)
             together = self.config.ways if record["kind"] == "trellis" else 1
-            beats = heads + -(-rows // together) * -(-length // self.config.weights)
+            row_beats = self.config.row_beats(record["kind"], length)
+            beats = heads + -(-rows // together) * row_beats
             if record["kind"] == "trellis" and self.fraction and record["constant"]:
                 self.accesses.append((record["kept_at"], record["constant"]))
             elif record["kind"] == "trellis":
@@ -311,7 +317,7 @@ class PassEngine:
         return found
 
     #: Rows that are read together are no matter of the products.
-    _trellis = _matrix
+    _trellis = _seedlm = _matrix
 
     def _keep(self, record: dict) -> None:
         head, heads = record["head"], record["rows"] or 1

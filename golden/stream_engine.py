@@ -5,19 +5,20 @@ compared with the other vector by vector.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import pi, sqrt
 from typing import Any
 
 import numpy as np
 
 from seedbed.golden.checks import require_integers
-from seedbed.golden.exact import whole_product
+from seedbed.golden.exact import smallest, whole_product
 from seedbed.golden.fixed import rounded, saturate, shifted
+from seedbed.golden.gemv import base_weights
 from seedbed.golden.softmax_loss import SoftmaxLoss
 from seedbed.golden.trellis import states, table
 from seedbed.golden.vector_unit import VectorUnit, token_shifts
-from seedbed.spec import SoftmaxLossConfig, TrellisConfig
+from seedbed.spec import SeedlmConfig, SoftmaxLossConfig, TrellisConfig
 from seedbed.spec.engine_records import KEPT
 from seedbed.spec.stream_engine import (
     Attend,
@@ -37,9 +38,13 @@ from seedbed.spec.stream_engine import (
 from seedbed.spec.vector_unit import ACTIVATIONS
 
 __all__ = [
-    "FloatEngine", "Integers", "KeptWeights", "Reals", "StreamEngine", "TrellisRows",
-    "label_losses",
+    "WIDE_SUM", "FloatEngine", "Integers", "KeptWeights", "Reals", "SeedlmRows", "StreamEngine",
+    "TrellisRows", "label_losses",
 ]  # fmt: skip
+
+
+#: Bits of a sum of products of weights that are no small integers.
+WIDE_SUM = 56
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +72,21 @@ class TrellisRows:
         return table(self.code).astype(np.min_scalar_type(-peak - 1))[
             states(self.code, self.symbols)
         ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedlmRows:
+    """Blocks (rows, blocks of a row) of SeedLM; a weight is an integer / 2^fraction."""
+
+    code: SeedlmConfig
+    blocks: np.ndarray
+    fraction: int
+
+    def integers(self, columns: int, biases: np.ndarray | None = None) -> "Integers":
+        """Return the rows as parameters of a matrix."""
+        weights = base_weights(self.code, self.blocks, columns)
+        found = Integers.wide(weights, self.fraction)
+        return replace(found, biases=biases, seedlm=self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +119,7 @@ class Integers:
     ``sum_width``: bits of a sum of products of a row, which with multipliers of 1 may be wide.
     ``trellis``: the symbols that the weights are the values of, where they have a trellis code; the
     weights that are kept differ from these values, or are in ``kept`` where they can be tuned.
+    ``seedlm``: the blocks that the weights are those of.
     """
 
     weights: np.ndarray
@@ -108,6 +129,17 @@ class Integers:
     sum_width: int = 32
     trellis: TrellisRows | None = None
     kept: KeptWeights | None = None
+    seedlm: SeedlmRows | None = None
+
+    @classmethod
+    def wide(cls, weights: np.ndarray, fraction: int) -> "Integers":
+        """Return weights with a multiplier of 1, without low bits that all of them have as 0."""
+        bits = int(np.bitwise_or.reduce(weights, axis=None))
+        low = (bits & -bits).bit_length() - 1 if bits else 0
+        return cls(
+            weights=smallest(weights >> low), multipliers=np.ones(len(weights), np.int64),
+            fraction=fraction - low, sum_width=WIDE_SUM,
+        )  # fmt: skip
 
     def row(self, numbers: np.ndarray) -> np.ndarray:
         """Return some rows as integers with ``fraction`` fraction bits, int64."""

@@ -8,11 +8,13 @@ from seedbed.spec.checks import require_bool, require_choice, require_int, requi
 from seedbed.spec.engine_records import KEPT_BITS
 from seedbed.spec.gemv import AheadGemvConfig, GemvConfig
 from seedbed.spec.lfsr import LfsrConfig
+from seedbed.spec.seedlm import SEEDLM
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
 from seedbed.spec.trellis import TrellisConfig
 from seedbed.spec.vector_unit import ACTIVATIONS, VectorUnitConfig
 
 __all__ = [
+    "SEEDLM_BLOCKS",
     "STREAM_ENGINE_KINDS",
     "STREAM_ENGINE_STATUS",
     "TRELLIS_BITS",
@@ -44,6 +46,8 @@ STREAM_ENGINE_STATUS = ("ok", "memory", "damaged", "size", "missing", "tokens")
 BOUNDARY = 4096
 #: Bits of a weight of a trellis code, 0 for no code.
 TRELLIS_BITS = (0, 2, 4)
+#: Blocks of SeedLM that a matrix can have, and what the header of its program then says.
+SEEDLM_BLOCKS, SEEDLM_FIELD = SEEDLM[4], 6
 #: Bits of the seed of signs, and beats of kept weights that are read and then written together.
 SIGN_BITS, TUNED_BEATS = 24, 16
 #: The most words of the cache that a head has.
@@ -361,6 +365,9 @@ class StreamEngineConfig:
         Bits of a weight of matrices with a trellis code, 2 or 4; 0: all matrices are int8. A beat
         then has weights of 8 / ``trellis`` rows, each with separate multipliers, and is of 64 bits
         for each of them at least.
+    seedlm
+        Whether matrices can have rows of SeedLM's blocks, :data:`SEEDLM_BLOCKS`, of 4 bits a
+        weight; not with a trellis code. A beat has all blocks of one row.
     kept
         With a trellis code, the most weights of a matrix that are kept beside it, 0..16384.
     tune
@@ -395,6 +402,7 @@ class StreamEngineConfig:
     address_bits: int = 26
     burst: int = 64
     trellis: int = 0
+    seedlm: bool = False
     kept: int = 0
     tune: int = 0
     external: bool = False
@@ -423,6 +431,9 @@ class StreamEngineConfig:
         require_power("burst", self.burst, 1, min(256, 8 * BOUNDARY // self.beat_bits))
         if self.trellis not in TRELLIS_BITS:
             raise ValueError(f"trellis must be 0, 2 or 4, not {self.trellis!r}")
+        require_bool("seedlm", self.seedlm)
+        if self.seedlm and self.trellis:
+            raise ValueError(f"trellis must be 0 with seedlm = True, not {self.trellis}")
         if self.ways > self.entries:
             raise ValueError(
                 f"beat_bits must be at least {64 * self.ways} with trellis = {self.trellis}, not "
@@ -460,9 +471,9 @@ class StreamEngineConfig:
         """The multipliers of matrices."""
         of = AheadGemvConfig if self.ahead else GemvConfig
         return of(
-            decode="plain", beat_bits=self.beat_bits, plain_width=self.weight_width,
-            activation_width=self.unit.width, columns=self.columns, row_width=20,
-            vectors=self.vectors,
+            decode="seedlm" if self.seedlm else "plain", beat_bits=self.beat_bits,
+            plain_width=self.weight_width, activation_width=self.unit.width, columns=self.columns,
+            row_width=20, vectors=self.vectors,
         )  # fmt: skip
 
     @property
@@ -504,9 +515,24 @@ class StreamEngineConfig:
         return TrellisConfig(bits=self.trellis) if self.trellis else None
 
     @property
+    def packed(self) -> str:
+        """The kind of records of matrices whose weights are packed, "" if there is none."""
+        return "seedlm" if self.seedlm else "trellis" if self.trellis else ""
+
+    @property
+    def code_field(self) -> int:
+        """What the header of a program has as ``trellis`` if weights of a matrix are packed."""
+        return SEEDLM_FIELD if self.seedlm else self.trellis
+
+    @property
     def weights(self) -> int:
-        """Weights of a row in a beat."""
+        """Weights of a row in a beat, int8 or of a trellis code."""
         return self.beat_bits // self.weight_width
+
+    def row_beats(self, kind: str, columns: int) -> int:
+        """Return the beats of a row by the kind of its record."""
+        weights = self.gemv.lanes if kind == "seedlm" else self.weights
+        return -(-columns // weights)
 
     @property
     def entries(self) -> int:

@@ -24,12 +24,14 @@ from seedbed.flow.compress.importance import columns_at_once, feedback
 from seedbed.flow.compress.methods import outliers, with_targets
 from seedbed.flow.compress.packed import Config, Weights, unpack_rows
 from seedbed.flow.compress.search import tensor_scale
-from seedbed.golden.gemv import base_weights, trellis_rows
+from seedbed.golden.exact import smallest
+from seedbed.golden.gemv import trellis_rows
 from seedbed.golden.packing import codes_and_scales
-from seedbed.golden.stream_engine import Integers, TrellisRows
-from seedbed.spec import SEEDLM, TrellisConfig
+from seedbed.golden.stream_engine import Integers, SeedlmRows, TrellisRows
+from seedbed.spec import TrellisConfig
 from seedbed.spec.gemv import EXPONENT_BITS
 from seedbed.spec.packing import GroupsConfig
+from seedbed.spec.stream_engine import SEEDLM_BLOCKS
 
 __all__ = [
     "COMPRESSED",
@@ -45,16 +47,14 @@ __all__ = [
 
 #: Bits of the multiplier of a row of weights.
 MULTIPLIER_BITS = 16
-#: Bits of a sum of a row whose weights are not small integers.
-WIDE_SUM = 56
 #: Fraction bits with which every float16 number is an integer.
 HALF = 24
 #: Weights of a group in GGUF.
 GROUP = 32
-TRELLIS, SEEDS, GROUPS = TrellisConfig(bits=4, state_bits=12), SEEDLM[4], GroupsConfig()
+TRELLIS, GROUPS = TrellisConfig(bits=4, state_bits=12), GroupsConfig()
 #: Formats of compression, with what they are configured by.
 COMPRESSED: dict[str, Config] = {
-    "trellis": TRELLIS, "seedlm": SEEDS, "groups": GROUPS,
+    "trellis": TRELLIS, "seedlm": SEEDLM_BLOCKS, "groups": GROUPS,
 }  # fmt: skip
 #: Formats whose errors can change later columns, and what is added to the diagonal of moments.
 FED_BACK, DAMPING = ("trellis", "seedlm"), 0.03
@@ -90,7 +90,7 @@ class PackedRows:
             raise ValueError(f"a kept weight is not in {len(self.raw)} x {self.columns}")
         weights = found.weights.astype(np.int32)
         np.add.at(weights, (rows, columns), self.kept["difference"])
-        return replace(found, weights=_small(weights))
+        return replace(found, weights=smallest(weights))
 
 
 def bytes_of_a_row(form: str, columns: int) -> int:
@@ -160,14 +160,7 @@ def rows_as_integers(weights: np.ndarray, bits: int) -> Integers:
     greatest = (1 << MULTIPLIER_BITS) - 1
     multipliers = np.ceil(np.ldexp(scales, fraction)).clip(1, greatest).astype(np.int64)
     found = np.rint(np.ldexp(weights.astype(np.float64), fraction) / multipliers[:, None])
-    return Integers(weights=_small(found), multipliers=multipliers, fraction=fraction)
-
-
-def _small(weights: np.ndarray) -> np.ndarray:
-    """Return whole numbers in the smallest type that holds them."""
-    most = int(np.abs(weights).max(initial=0))
-    kinds = {np.int8: 7, np.int16: 15, np.int32: 31, np.int64: 63}
-    return weights.astype(next(kind for kind, bits in kinds.items() if most < 1 << bits))
+    return Integers(weights=smallest(found), multipliers=multipliers, fraction=fraction)
 
 
 def _plain(rows: PackedRows) -> Integers:
@@ -181,7 +174,7 @@ def _trellis(rows: PackedRows) -> Integers:
     lowest = 1 << EXPONENT_BITS - 1
     code = TrellisRows(code=TRELLIS, symbols=symbols)
     return Integers(
-        weights=_small(code.weights()),
+        weights=smallest(code.weights()),
         multipliers=mantissas.astype(np.int64) << exponents.astype(np.int64) + lowest,
         fraction=lowest - scale - rows.exponent,
         trellis=code,
@@ -190,9 +183,9 @@ def _trellis(rows: PackedRows) -> Integers:
 
 def _seedlm(rows: PackedRows) -> Integers:
     """A word is divided by 2^15, not by 2^15 - 1 as in the decompressed file."""
-    blocks = unpack_rows(SEEDS, rows.raw, -(-rows.columns // SEEDS.block))
-    weights = base_weights(SEEDS, blocks, rows.columns)
-    return _wide(weights, 8 + SEEDS.half.bit_length() - 1 - rows.exponent)
+    blocks = unpack_rows(SEEDLM_BLOCKS, rows.raw, -(-rows.columns // SEEDLM_BLOCKS.block))
+    fraction = 8 + SEEDLM_BLOCKS.half.bit_length() - 1 - rows.exponent
+    return SeedlmRows(code=SEEDLM_BLOCKS, blocks=blocks, fraction=fraction).integers(rows.columns)
 
 
 def _groups(rows: PackedRows) -> Integers:
@@ -216,14 +209,4 @@ def _groups(rows: PackedRows) -> Integers:
         raise ValueError("a scale of a group is not finite")
     whole, least = (np.ldexp(part, HALF).astype(np.int64)[..., None] for part in (scales, minima))
     weights = (codes * whole + least).reshape(len(rows.raw), -1)[:, : rows.columns]
-    return _wide(weights, HALF - rows.exponent)
-
-
-def _wide(weights: np.ndarray, fraction: int) -> Integers:
-    """Return weights with a multiplier of 1, without the low bits that all of them have as 0."""
-    bits = int(np.bitwise_or.reduce(weights, axis=None))
-    low = (bits & -bits).bit_length() - 1 if bits else 0
-    return Integers(
-        weights=_small(weights >> low), multipliers=np.ones(len(weights), np.int64),
-        fraction=fraction - low, sum_width=WIDE_SUM,
-    )  # fmt: skip
+    return Integers.wide(weights, HALF - rows.exponent)

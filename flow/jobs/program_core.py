@@ -111,9 +111,9 @@ def _classes(program: Program) -> int:
 
 
 def _weights(engine: StreamEngine) -> dict[str, int]:
-    """Return the bits of a weight of a trellis code, and how many weights a matrix keeps.
+    """Return how weights are packed: the bits of a trellis code, or as blocks of SeedLM.
 
-    Where they can be tuned, their fraction bits, too.
+    And how many weights a matrix keeps, and where they can be tuned, their fraction bits.
     """
     coded = [of for of in engine.parameters.values() if of.trellis]
     bits = max({of.trellis.code.bits for of in coded} & {*TRELLIS_BITS}, default=0)
@@ -123,7 +123,10 @@ def _weights(engine: StreamEngine) -> dict[str, int]:
         if bits
     ]
     fraction = max((of.kept.fraction for of in coded if of.kept), default=0)
-    return {"trellis": bits, "kept": max(kept, default=0), "tune": fraction}
+    seedlm = any(of.seedlm for of in engine.parameters.values())
+    return {
+        "trellis": bits, "seedlm": seedlm, "kept": max(kept, default=0), "tune": fraction
+    }  # fmt: skip
 
 
 def _row(program: Program, lanes: int) -> int:

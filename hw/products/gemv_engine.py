@@ -179,6 +179,12 @@ class GemvEngine(wiring.Component):
             memory.start.eq((job.accepts & ~self.swap) | self.load),
             self.free.eq(~(job.loading | self.loading)),
         ]
+        if self.config.decode == "seedlm":
+            # For which beats those vectors are that come now.
+            plain = Signal(name="loads_plain")
+            with m.If(memory.start):
+                m.d.sync += plain.eq(self.i.payload.plain)
+            m.d.comb += memory.plain.eq(plain)
         # That of the job that runs, while another one's vectors come.
         with m.If(job.loading | (job.accepts & self.swap)):
             m.d.sync += job.last_beat.eq(memory.last_row)

@@ -33,8 +33,8 @@ class MatrixUnit(wiring.Component):
         A pulse, and with it what follows, which is steady to the end:
     columns, rows, row_beats, shift, add, wide, target_at, stride, tokens : In
         The matrix, and its results: see :class:`~seedbed.hw.stream.row_output.RowOutput`.
-    trellis : In(1)
-        Rows have the trellis code, where the core has one.
+    packed : In(1)
+        Weights of the rows are packed, where the core has packed weights.
     kept : In
         Beats of kept weights before the rows, where the core has any.
     fractional : In(1)
@@ -82,7 +82,7 @@ class MatrixUnit(wiring.Component):
                 "pop": Out(1),
                 "i": In(stream.Signature(config.beat_bits)),
             }
-            | ({"trellis": In(1)} if config.trellis else {})
+            | ({"packed": In(1)} if config.packed else {})
             | ({"kept": In(range(config.kept_beats + 1))} if config.kept else {})
             | ({"fractional": In(1)} if config.tune else {})
             | ({"follows": In(1), "loaded": Out(1), "loading": Out(1)} if config.ahead else {})
@@ -114,9 +114,12 @@ class MatrixUnit(wiring.Component):
         held = {name: self._held(m, name) for name in ("tokens", "shift", "add", "wide", "given")}
         for name, value in {**held, "stride": self.stride, "rows": self.rows}.items():
             m.d.comb += getattr(output, name).eq(value)
-        trellis = self._held(m, "trellis") if self.config.trellis else 0
+        packed = self._held(m, "packed") if self.config.packed else 0
         if self.config.trellis:
-            m.d.comb += engine.trellis.eq(trellis)
+            m.d.comb += engine.trellis.eq(packed)
+        if self.config.seedlm:
+            # That of the vectors that come next, which are stored as beats of their rows need them.
+            m.d.comb += [engine.i.payload.plain.eq(~self.packed), output.wide_sums.eq(packed)]
         for name in ("read", "address", "write", "write_at", "mask", "results"):
             m.d.comb += getattr(self, name).eq(getattr(output, name))
         with m.If(self.start):
@@ -134,7 +137,7 @@ class MatrixUnit(wiring.Component):
         else:
             sums, constants, keeping = output.i, output.i_constants, 0
         wiring.connect(m, engine.o, sums)
-        self._weights(m, engine, fifo, keeping, trellis)
+        self._weights(m, engine, fifo, keeping, packed)
         self._constants(m, fifo, constants)
         return m
 
@@ -236,7 +239,7 @@ class MatrixUnit(wiring.Component):
             m.d.sync += left.eq(self.columns)
         return to.valid & to.ready & to.payload.last
 
-    def _weights(self, m, engine, fifo, keeping, trellis) -> None:
+    def _weights(self, m, engine, fifo, keeping, packed) -> None:
         """Tell beats of constants from beats of weights; ``keeping``: of weights that are kept."""
         config = self.config
         # Rows until the next beat of constants, and beats of this row.
@@ -263,7 +266,7 @@ class MatrixUnit(wiring.Component):
                 m.d.sync += rows.eq(config.entries)
                 if config.trellis:
                     # Rows that are read together count as one.
-                    with m.If(trellis):
+                    with m.If(packed):
                         m.d.sync += rows.eq(config.entries // config.ways)
             with m.Elif(to.payload.last):
                 m.d.sync += [rows.eq(rows - 1), beat.eq(0)]

@@ -202,7 +202,7 @@ class ProgramStore(wiring.Component):
         if not config.choose:
             chosen.append(header.choose & ~header.loss if config.classes else header.choose)
         code = Cat(header.trellis, *chosen)
-        codes = {0, config.trellis}
+        codes = {0, config.code_field}
         if config.tune:
             code = Cat(code, header.fraction)
             codes.add(config.trellis + 1 | config.tune << len(code) - len(header.fraction))
@@ -222,7 +222,7 @@ class ProgramStore(wiring.Component):
 
     def _is_wrong(self, record) -> Value:
         """Return whether a record would never end, or write where it must not."""
-        is_pass, is_matrix, is_keep, is_trellis, is_save, is_restore = (
+        is_pass, is_matrix, is_keep, is_trellis, is_save, is_restore, is_seedlm = (
             record.kind == code for code in KIND_CODES.values()
         )
         known = is_pass | is_matrix | is_keep
@@ -233,6 +233,9 @@ class ProgramStore(wiring.Component):
                 kept = Mux(self.header.trellis[0], kept[:KEPT_BEATS], kept)
             known |= is_trellis & (kept <= self.config.kept_beats)
             is_matrix |= is_trellis
+        if self.config.seedlm:
+            known |= is_seedlm
+            is_matrix |= is_seedlm
         if self.config.external:
             stop = record.address + record.rows
             known |= (is_save | is_restore) & (record.length != 0)

@@ -168,12 +168,15 @@ class RecordWalker(wiring.Component):
             m.d.comb += length.eq(seen)
         with m.If(walk.is_["keep"] | (walk.is_["pass"] & walk.numbers["mix"])):
             m.d.comb += length.eq(record.head << config.lanes.bit_length() - 1)
+        row_beats = self._row_beats(length, config.weights)
+        if config.seedlm:
+            row_beats = Mux(
+                walk.is_["seedlm"], self._row_beats(length, config.gemv.lanes), row_beats
+            )
         m.d.sync += [
             self.length.eq(length),
             self.seen.eq(seen),
-            self.row_beats.eq(
-                (length + (config.weights - 1) >> config.weights.bit_length() - 1) + walk.exchanges
-            ),
+            self.row_beats.eq(row_beats + walk.exchanges),
             self.tokens.eq(Mux(record.by_token & (left < config.vectors), left, config.vectors)),
         ]
         with m.If(~record.by_token | is_given(config, record)):
@@ -181,6 +184,11 @@ class RecordWalker(wiring.Component):
         if config.kept:
             constant = record.constant[:KEPT_BEATS] if config.tune else record.constant
             m.d.comb += self.kept.eq(Mux(walk.is_["trellis"], constant, 0))
+
+    @staticmethod
+    def _row_beats(length, weights: int) -> Value:
+        """Return the beats of a row; a beat has a power of two of ``weights``."""
+        return length + (weights - 1) >> weights.bit_length() - 1
 
     def _memory(self, m, walk) -> None:
         """Ask for a part of memory, or for the constants of a row and then for the row."""

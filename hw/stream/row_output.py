@@ -19,7 +19,8 @@ from seedbed.spec.engine_records import PLACE, RECORD
 
 __all__ = ["SUM", "RowOutput", "constants_layout", "output_members", "row_layout"]
 
-#: Bits of a row's sum, which the program guarantees, and of a bias.
+#: Bits of a row's sum, which the program guarantees unless its weights are blocks of SeedLM, and of
+#: a bias.
 SUM, BIAS = 32, 32
 #: Beats that go out and wait at most, and with how many of them no element is begun.
 QUEUE, QUEUE_ROOM = 8, 3
@@ -54,7 +55,7 @@ def output_members(config: StreamEngineConfig) -> dict[str, Member]:
         "given": In(1),
         "o": Out(stream.Signature(result_layout(config))),
         "done": Out(1),
-    }
+    } | ({"wide_sums": In(1)} if config.seedlm else {})
 
 
 def row_layout(config: StreamEngineConfig) -> data.StructLayout:
@@ -96,6 +97,8 @@ class RowOutput(wiring.Component):
         The store's port; data comes ``STORE_CYCLES`` after its address.
     write, write_at, mask, results : Out
         Elements of a beat are written to the store: those that ``mask`` has a 1 for.
+    wide_sums : In(1)
+        With ``seedlm``: sums have all of their bits, and are not multiplied.
     given, o : In(1), Out(stream)
         Elements of one token go out, and not to the store.
     done : Out(1)
@@ -223,8 +226,15 @@ class RowOutput(wiring.Component):
         config, unit = self.config, self.config.unit
         sums = [self.i.payload.sum] if config.vectors == 1 else [*self.i.payload.sum]
         number = delayed(m, sums[v][:SUM].as_signed(), v + 1, f"sum_{v}")
-        product = Signal(signed(SUM + unit.factor_bits + 1), name=f"product_{v}", reset_less=True)
+        bits = SUM + unit.factor_bits + 1
+        if config.seedlm:
+            bits = max(bits, len(sums[v]))
+        product = Signal(signed(bits), name=f"product_{v}", reset_less=True)
         m.d.sync += product.eq(number * Cat(row.factor, Const(0, 1)).as_signed())
+        if config.seedlm:
+            whole = delayed(m, sums[v], v + 1, f"whole_sum_{v}")
+            with m.If(self.wide_sums):
+                m.d.sync += product.eq(whole)
         product_there = delayed(m, product, STORE_CYCLES, f"product_{v}")
         shift = Signal.like(self.shift, name=f"shift_{v}", reset_less=True)
         m.d.sync += shift.eq(self.shift - self.shifts[v])

@@ -331,7 +331,7 @@ class StreamEngine(wiring.Component):
             matrix.stride.eq(walker.header.frame),
             matrix.tokens.eq(walker.tokens),
             *(getattr(matrix, name).eq(record[name]) for name in ("rows", "shift", "add", "wide")),
-            *([matrix.trellis.eq(is_["trellis"])] if self.config.trellis else []),
+            *([matrix.packed.eq(is_[self.config.packed])] if self.config.packed else []),
             *([matrix.kept.eq(walker.kept)] if self.config.kept else []),
             matrix.given.eq(is_given(self.config, record)),
             matrix.values.eq(narrow.values),

@@ -64,10 +64,14 @@ def record_layout() -> data.StructLayout:
 
 
 def record_kinds(config: StreamEngineConfig, record) -> dict[str, Value]:
-    """Return whether a record is of each kind; one of a trellis code is a matrix, too."""
-    found = {name: record.kind == code for name, code in KIND_CODES.items()}
-    if config.trellis:
-        found["matrix"] |= found["trellis"]
+    """Return whether a record is of each kind; one with packed weights is a matrix, too."""
+    found = {
+        name: record.kind == code
+        for name, code in KIND_CODES.items()
+        if config.seedlm or name != "seedlm"
+    }
+    if config.packed:
+        found["matrix"] |= found[config.packed]
     return found
 
 

@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from seedbed.golden.stream_engine import Integers, StreamEngine, TrellisRows
+from seedbed.golden.seedlm import LEAST, MOST, pack
+from seedbed.golden.stream_engine import Integers, SeedlmRows, StreamEngine, TrellisRows
 from seedbed.spec import TrellisConfig
 from seedbed.spec.stream_engine import (
+    SEEDLM_BLOCKS,
     Attend,
     Choose,
     Embed,
@@ -32,8 +34,11 @@ WORDS = 50
 class _Drawn:
     """Collects operations with random parameters, whose results have magnitudes of about one."""
 
-    def __init__(self, rng: np.random.Generator, trellis: int, keeps: bool, inputs: bool):
-        self.rng, self.trellis, self.keeps, self.inputs = rng, trellis, keeps, inputs
+    def __init__(
+        self, rng: np.random.Generator, trellis: int, seedlm: bool, keeps: bool, inputs: bool
+    ):
+        self.rng, self.trellis, self.seedlm = rng, trellis, seedlm
+        self.keeps, self.inputs = keeps, inputs
         self.vectors: dict[str, Vector] = {}
         self.operations: list[Operation] = []
         self.parameters: dict[str, Integers] = {}
@@ -43,10 +48,19 @@ class _Drawn:
         return name
 
     def rows(
-        self, name: str, rows: int, columns: int, *, target: str = "", scale=0, trellis=0
-    ) -> str:
+        self, name: str, rows: int, columns: int, *, target: str = "", scale=0, trellis=0,
+        seedlm=False,
+    ) -> str:  # fmt: skip
         """Draw a matrix or a table, with biases where there is a target; return its name."""
         rng, biases, path = self.rng, None, None
+        if target:
+            one = 1 << self.vectors[target].fraction
+            biases = rng.integers(-one, one, rows, endpoint=True)
+        if seedlm:
+            blocks = self._blocks(rows, -(-columns // SEEDLM_BLOCKS.block))
+            of = SeedlmRows(code=SEEDLM_BLOCKS, blocks=blocks, fraction=19 + scale)
+            self.parameters[name] = of.integers(columns, biases)
+            return name
         if trellis:
             symbols = rng.integers(0, 1 << trellis, (rows, columns)).astype(np.uint8)
             path = TrellisRows(code=TrellisConfig(bits=trellis), symbols=symbols)
@@ -59,22 +73,29 @@ class _Drawn:
         else:
             weights = rng.integers(-128, 128, (rows, columns)).astype(np.int8)
         multipliers = rng.integers(1 << 14, 1 << 16, rows)
-        if target:
-            one = 1 << self.vectors[target].fraction
-            biases = rng.integers(-one, one, rows, endpoint=True)
         fraction = 21 + scale
         self.parameters[name] = Integers(
             weights=weights, multipliers=multipliers, fraction=fraction, biases=biases, trellis=path
         )
         return name
 
+    def _blocks(self, rows: int, count: int) -> np.ndarray:
+        """Draw blocks of SeedLM, most of them with small exponents."""
+        rng = self.rng
+        seeds = rng.integers(1 << SEEDLM_BLOCKS.width, size=(rows, count))
+        exponents = rng.integers(LEAST, LEAST + 4, (rows, count))
+        exponents[rng.random((rows, count)) < 0.02] = MOST
+        coefficients = rng.integers(LEAST, MOST, (rows, count, SEEDLM_BLOCKS.latent), endpoint=True)
+        return pack(SEEDLM_BLOCKS, seeds, exponents, coefficients)
+
     def matrix(self, source: str, target: str, rows: int, *, biased=True, **options) -> None:
         """Add the products of a random matrix."""
         name, columns = f"w{len(self.operations)}", self.vectors[source].length
         scale = (columns.bit_length() + 1) // 2
         self.rows(
-            name, rows, columns, target=target if biased else "", scale=scale, trellis=self.trellis
-        )
+            name, rows, columns, target=target if biased else "", scale=scale, trellis=self.trellis,
+            seedlm=self.seedlm,
+        )  # fmt: skip
         self.operations.append(Matrix(weights=name, source=source, target=target, **options))
 
     def norm(self, source: str, target: str, *, centred: bool) -> None:
@@ -223,14 +244,15 @@ PROGRAMS: dict[str, Callable[[_Drawn, int, int], str]] = {
 
 def drawn_program(
     kind: str, rng: np.random.Generator, *, size: int, layers: int = 2, trellis: int = 0,
-    keeps: bool = False, chooses: bool = False, judges: bool = False, inputs: bool = False,
+    seedlm: bool = False, keeps: bool = False, chooses: bool = False, judges: bool = False,
+    inputs: bool = False,
 ) -> StreamEngine:  # fmt: skip
     """Return the model of a random program: one of :data:`PROGRAMS`, of vectors of ``size``.
 
     Matrices have a trellis code of ``trellis`` bits a weight, if that is not 0, and with ``keeps``
-    some weights that are kept. Tables are int8. With ``chooses``, the result is the number of the
-    greatest element; with ``judges``, a loss and this number. With ``inputs``, the dense network
-    begins with a vector.
+    some weights that are kept; with ``seedlm``, they have SeedLM's blocks. Tables are int8. With
+    ``chooses``, the result is the number of the greatest element; with ``judges``, a loss and this
+    number. With ``inputs``, the dense network begins with a vector.
     """
-    made = _Drawn(rng, trellis, keeps, inputs)
+    made = _Drawn(rng, trellis, seedlm, keeps, inputs)
     return made.engine(PROGRAMS[kind](made, size, layers), chooses=chooses, judges=judges)

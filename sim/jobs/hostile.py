@@ -248,14 +248,15 @@ def hostile_program(random: Random, config: StreamEngineConfig) -> list[int]:
     records = []
     for _ in range(random.randint(1, 4)):
         record = {name: _field(random, name) for name in RECORD}
-        record["kind"] = random.choice([0, 0, 0, 1, 2, 3, *([4, 5] if config.external else [])])
+        more = ("save", "restore") * config.external + ("seedlm",) * config.seedlm
+        record["kind"] = random.choice([0, 0, 0, 1, 2, 3, *map(KINDS.index, more)])
         if record["kind"] == KINDS.index("save"):
             record["address"] += 900
         record["operation"] %= 13
         records.append(record)
     header = {name: random.randrange(SIZES[name]) for name in ("frame", "store", "row", "cache")}
     header |= {"block": 4, "context": 16, "tokens": random.choice([3, WORDS])}
-    header["trellis"] = random.choice([0, config.trellis])
+    header["trellis"] = random.choice([0, config.code_field])
     return header_and_records(config, header, records)
 
 
@@ -303,8 +304,8 @@ def stream_engine_programs(config: StreamEngineConfig, *, frames: int, seed: int
     for kind in PROGRAMS:
         engine = drawn_program(
             kind, rng, size=4 * config.products, layers=1, trellis=config.trellis,
-            keeps=config.kept > 0, chooses=config.choose, judges=config.classes > 0,
-            inputs=config.inputs,
+            seedlm=config.seedlm, keeps=config.kept > 0, chooses=config.choose,
+            judges=config.classes > 0, inputs=config.inputs,
         )  # fmt: skip
         image = engine_image(config, engine.program, engine.parameters, block=4, context=8)
         blocks = Blocks(config, image, engine)
@@ -493,6 +494,7 @@ HOSTILE = (
     Hostile("stream_engine", "small", stream_engine_programs, _SILENT),
     Hostile("stream_engine", "small, 2 vectors", stream_engine_programs, _SILENT | {"vectors": 2}),
     Hostile("stream_engine", "small, trellis", stream_engine_programs, _SILENT | _TRELLIS),
+    Hostile("stream_engine", "small, seedlm", stream_engine_programs, _SILENT | {"seedlm": True}),
     Hostile(
         "stream_engine", "small, keys in memory", stream_engine_programs,
         _SILENT | {"external": True},

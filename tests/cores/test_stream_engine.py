@@ -30,8 +30,12 @@ CONFIGS = [
     StreamEngineConfig(
         **{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 2, "trellis": 2}
     ),
+    StreamEngineConfig(**{**SMALL, "seedlm": True}),
+    StreamEngineConfig(
+        **{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 4, "seedlm": True}
+    ),
 ]
-TRELLIS, CHOOSES = CONFIGS[-2], CONFIGS[3]
+TRELLIS, CHOOSES = CONFIGS[4], CONFIGS[3]
 EXTERNAL = [
     StreamEngineConfig(**{**SMALL, "external": True}),
     StreamEngineConfig(**{**SMALL, "products": 8, "external": True}),

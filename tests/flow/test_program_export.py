@@ -24,11 +24,11 @@ SMALL = ["--set", "lanes=2", "--set", "beat_bits=128"]
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory):
-    """Folders of a decoder in two formats, and of an encoder."""
+    """Folders of a decoder in three formats, and of an encoder."""
     from seedbed.boards.cli.app import main
 
     folder = tmp_path_factory.mktemp("imported")
-    for form, keep in (("plain", 0), ("trellis", 0.01)):
+    for form, keep in (("plain", 0), ("trellis", 0.01), ("seedlm", 0)):
         plan = transformer_import.plan(llm.random_model(), form, keep=keep)
         transformer_import.write(plan, folder / form, transformer_import.CALIBRATION, None)
     write_bert(folder / "bert")
@@ -61,6 +61,7 @@ def exported(imported, tmp_path, called):
         ("plain", ["--prompt", "On"]),
         ("trellis", [*SMALL, "--prompt", "On", "--set", "external=true", "--set", "context=4"]),
         ("trellis", [*SMALL, "--count", "3", "--set", "block=2", "--set", "choose=true"]),
+        ("seedlm", [*SMALL, "--count", "3", "--set", "vectors=2"]),
         ("encoder", [*SMALL, "--count", "5", "--set", "vectors=4"]),
     ],
 )
@@ -85,7 +86,7 @@ def test_the_bench_runs_an_imported_transformer_and_can_fail(
     assert f"{beats} of {beats} beats, 1 errors, status 0" in printed
 
 
-@pytest.mark.parametrize("name", ["plain", "trellis", "encoder"])
+@pytest.mark.parametrize("name", ["plain", "trellis", "seedlm", "encoder"])
 def test_results_are_those_of_the_model(name, exported, imported):
     out, constants = exported(name, "--count", "6", "--seed", "5")
     loaded = program_file.read(imported / name)

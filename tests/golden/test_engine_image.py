@@ -62,14 +62,16 @@ def compare(config, engine, image, sizes=(9, 1, 4)):
         replace(CONFIG, trellis=4),
         StreamEngineConfig(lanes=4, products=4, vectors=2, trellis=2),
         replace(CONFIG, trellis=4, kept=200),
+        replace(CONFIG, seedlm=True),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_the_passes_of_an_image_are_its_program(kind, config):
     engine = drawn_program(
-        kind, np.random.default_rng(3), size=16, trellis=config.trellis, keeps=config.kept > 0
-    )
+        kind, np.random.default_rng(3), size=16, trellis=config.trellis, seedlm=config.seedlm,
+        keeps=config.kept > 0,
+    )  # fmt: skip
     image = engine_image(config, engine.program, engine.parameters, block=9, context=24)
     assert len(image.names) > len(engine.program.operations)
     compare(config, engine, image)
@@ -88,6 +90,21 @@ def test_a_trellis_code_is_int8_in_a_core_without_it():
             passes = PassEngine(StreamEngineConfig(trellis=other), image.beats)
             assert passes.load() == ("damaged" if bits == 4 else "ok")
     assert sizes[0] == sizes[1] > sizes[2]
+
+
+def test_blocks_of_seedlm_need_a_core_that_has_them():
+    """A program of int8 runs in such a core, too, but not the other way round."""
+    engine = drawn_program("dense", np.random.default_rng(3), size=16, seedlm=True)
+    with pytest.raises(ValueError, match=r"w1 has blocks of SeedLM, which need seedlm = True"):
+        engine_image(CONFIG, engine.program, engine.parameters, block=9, context=24)
+    config = replace(CONFIG, seedlm=True)
+    image = engine_image(config, engine.program, engine.parameters, block=9, context=24)
+    for other in (CONFIG, replace(CONFIG, trellis=4)):
+        assert PassEngine(other, image.beats).load() == "damaged"
+    engine = drawn_program("dense", np.random.default_rng(3), size=16)
+    image = engine_image(config, engine.program, engine.parameters, block=9, context=24)
+    compare(config, engine, image)
+    assert PassEngine(CONFIG, image.beats).load() == "ok"
 
 
 def test_the_low_bits_that_all_multipliers_have_as_0_are_left_out():

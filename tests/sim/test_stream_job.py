@@ -45,15 +45,20 @@ def run(core, engine, image, blocks, fault=None, **options):
 def drawn(config, kind, size, layers, sizes):
     rng = np.random.default_rng(1)
     engine = drawn_program(
-        kind, rng, size=size, layers=layers, trellis=config.trellis, keeps=config.kept > 0
-    )
+        kind, rng, size=size, layers=layers, trellis=config.trellis, seedlm=config.seedlm,
+        keeps=config.kept > 0,
+    )  # fmt: skip
     image = engine_image(
         config, engine.program, engine.parameters, block=max(sizes), context=config.context
     )
     return engine, image, [rng.integers(0, WORDS, count) for count in sizes]
 
 
-@pytest.mark.parametrize("weights", [{}, {"trellis": 4, "kept": 200}, {"external": True}], ids=str)
+@pytest.mark.parametrize(
+    "weights",
+    [{}, {"trellis": 4, "kept": 200}, {"seedlm": True}, {"external": True}],
+    ids=str,
+)
 def test_programs_on_the_emitted_verilog(weights, tmp_path, kept):
     """Two layers, blocks one after another, with pauses; a difference to the model is found."""
     core = built(CORE.small | {"records": 128, "vectors": 2} | weights, tmp_path, kept)
@@ -67,7 +72,7 @@ def test_programs_on_the_emitted_verilog(weights, tmp_path, kept):
                 assert 0 < each.cycles - sum(each.kinds.values()) < 40 + 40 * pauses
                 assert all(each.kinds.values())
     first = engine.parameters["w4"]
-    other = {**engine.parameters, "w4": replace(first, multipliers=first.multipliers ^ 0x4000)}
+    other = {**engine.parameters, "w4": replace(first, weights=first.weights[::-1])}
     wrong = StreamEngine(engine.program, other)
     with pytest.raises(Mismatch, match=r"beat \d+ of the result is not the model's"):
         run(core, wrong, image, blocks)
