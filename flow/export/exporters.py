@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seedbed.flow.cores import registry
-from seedbed.flow.export import gemv, generators, networks, programs, trainer, weights
+from seedbed.flow.export import (
+    gemv,
+    generators,
+    networks,
+    programs,
+    trainer,
+    training,
+    weights,
+)
 from seedbed.flow.export.bundle import Export
 from seedbed.flow.export.request import Request
 
@@ -47,6 +55,9 @@ EXPORTERS = {
     ),
     "sparse_trainer": Exporter(
         run=trainer.export, source="tensor", options=("vector", "seed", "count")
+    ),
+    "stream_trainer": Exporter(
+        run=training.export, source="tensor", options=("vector", "seed", "count")
     ),
     "stream_engine": Exporter(
         run=programs.export, source="program", options=("prompt", "seed", "count")

@@ -27,7 +27,7 @@ from seedbed.sim.cases.sparse_trainer import entry_payloads, row_payloads
 from seedbed.spec import DenseLayer, SparseTrainerConfig
 from seedbed.spec.sparse_trainer import MOST_BIAS_SHIFT
 
-__all__ = ["export"]
+__all__ = ["export", "network_samples", "network_tensors"]
 
 #: Bits that a value has over the largest one, to grow in the training.
 VALUE_HEADROOM = 2
@@ -59,11 +59,11 @@ def export(request: Request) -> Export:
     The ranges of activations are those of the samples. Labels are random. Raises ``ValueError`` for
     tensors that are no network, or that do not fit the core.
     """
-    tensors = _tensors(request)
+    tensors = network_tensors(request)
     params = packed_params(tensors[0], request.params)
     config = request.core.configure(params)
     dense = [_dense(config, tensor) for tensor in tensors]
-    x, unit = _samples(request, config, tensors[0].columns)
+    x, unit = network_samples(request, config.activation_width, tensors[0].columns)
     where = str(request.source)
     try:
         layers = _layers(config, dense, np.ldexp(x, unit), -unit)
@@ -115,7 +115,7 @@ def export(request: Request) -> Export:
     )  # fmt: skip
 
 
-def _tensors(request: Request) -> list[Tensor]:
+def network_tensors(request: Request) -> list[Tensor]:
     """Return the tensors of the layers: those that are named, or all packed ones."""
     assert request.source
     if request.tensor is not None:
@@ -148,9 +148,8 @@ def _dense(config: SparseTrainerConfig, tensor: Tensor) -> _Dense:
     return _Dense(tensor, tensor.blocks, bias, 8 + config.word_bits - 1 - scale)
 
 
-def _samples(request: Request, config: SparseTrainerConfig, columns: int) -> tuple[np.ndarray, int]:
-    """Return samples (count, columns) as integers, and the exponent of their unit."""
-    width = config.activation_width
+def network_samples(request: Request, width: int, columns: int) -> tuple[np.ndarray, int]:
+    """Return samples (count, columns) as integers of ``width`` bits, and the exponent of a unit."""
     if request.vector:
         x, unit = read_vectors(request.vector, (columns,), width, several=True)
         return x.reshape(-1, columns), unit or 0

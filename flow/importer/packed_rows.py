@@ -43,6 +43,7 @@ __all__ = [
     "bytes_of_a_row",
     "pack",
     "rows_as_integers",
+    "trellis_integers",
 ]
 
 #: Bits of the multiplier of a row of weights.
@@ -170,13 +171,20 @@ def _plain(rows: PackedRows) -> Integers:
 
 
 def _trellis(rows: PackedRows) -> Integers:
-    symbols, mantissas, exponents, scale = trellis_rows(TRELLIS, rows.raw, rows.columns)
+    return trellis_integers(TRELLIS, rows.raw, rows.columns, rows.exponent)
+
+
+def trellis_integers(
+    config: TrellisConfig, raw: np.ndarray, columns: int, exponent: int
+) -> Integers:
+    """Return packed rows of a trellis code, in units of 2^exponent, as integers."""
+    symbols, mantissas, exponents, scale = trellis_rows(config, raw, columns)
     lowest = 1 << EXPONENT_BITS - 1
-    code = TrellisRows(code=TRELLIS, symbols=symbols)
+    code = TrellisRows(code=config, symbols=symbols)
     return Integers(
         weights=smallest(code.weights()),
         multipliers=mantissas.astype(np.int64) << exponents.astype(np.int64) + lowest,
-        fraction=lowest - scale - rows.exponent,
+        fraction=lowest - scale - exponent,
         trellis=code,
     )
 

@@ -7,7 +7,7 @@ Images come as vectors, with their classes; the engine gives their losses. A ste
     change = clamp(floor((L+ - L-) rate / 2^shift + 1/2))
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -18,13 +18,16 @@ from seedbed.flow.jobs.sparse_network import PIXEL_BITS, sensitivity
 from seedbed.flow.jobs.sparse_trainer_rtl import Settings
 from seedbed.golden.fixed import rounded
 from seedbed.golden.kept_weights import fraction_bits, trainable
-from seedbed.golden.stream_engine import FloatEngine, Reals, StreamEngine
+from seedbed.golden.stream_engine import FloatEngine, Integers, Reals, StreamEngine
 from seedbed.golden.stream_trainer import Sample, Tuned, Work
 from seedbed.golden.tuning_log import Step, deltas
 from seedbed.spec import SoftmaxLossConfig
 from seedbed.spec.stream_engine import SIGN_BITS, Input, Loss, Matrix, Operation, Program, Vector
 
-__all__ = ["LEARNS", "LOSS", "as_samples", "as_work", "dense_program", "judged", "train"]
+__all__ = [
+    "EPS", "LEARNS", "LOSS", "MOST", "as_samples", "as_work", "dense_program", "judged",
+    "judged_network", "train",
+]  # fmt: skip
 
 #: Fraction bits of kept weights at most.
 FRACTION = 6
@@ -44,36 +47,51 @@ def dense_program(task: Task, x: np.ndarray, labels: np.ndarray, *, kept: int) -
     """
     squares = sensitivity(task.model, task.theta, x, labels)
     least = np.sort(np.concatenate([part.ravel() for part in squares]))[-kept]
-    layers = task.model.layers(task.theta)
-    vectors = {"v0": Vector(length=x.shape[1], fraction=PIXEL_BITS)}
+    layers = [Reals(weights=w.T, biases=bias) for w, bias in task.model.layers(task.theta)]
+    rows = [
+        pack("trellis", of.weights, keep=square >= least).integers()
+        for of, square in zip(layers, squares, strict=True)
+    ]
+    # A pixel is a byte.
+    program, found = judged_network(layers, rows, x, PIXEL_BITS)
+    return StreamEngine(program, trainable(found, fraction_bits(found, FRACTION)))
+
+
+def judged_network(
+    layers: Sequence[Reals], rows: Sequence[Integers], x: np.ndarray, fraction: int
+) -> tuple[Program, dict[str, Integers]]:
+    """Return the program of a dense network with ReLU whose result is a loss, and its parameters.
+
+    ``layers`` are its matrices and biases in float64, and ``rows`` the matrices as integers. Its
+    vectors have ``fraction`` fraction bits, and ``x`` are some of them, which choose the other
+    formats.
+    """
+    vectors = {"v0": Vector(length=x.shape[1], fraction=fraction)}
     operations: list[Operation] = [Input(target="v0")]
-    reals, weights = {}, {}
-    for k, ((w, bias), square) in enumerate(zip(layers, squares, strict=True)):
+    for k, of in enumerate(layers):
         last = k == len(layers) - 1
-        vectors[f"v{k + 1}"] = Vector(length=w.shape[1], wide=last)
+        vectors[f"v{k + 1}"] = Vector(length=len(of.weights), wide=last)
         activation = "" if last else "relu"
         operations.append(
             Matrix(weights=f"w{k}", source=f"v{k}", target=f"v{k + 1}", activation=activation)
         )
-        reals[f"w{k}"] = Reals(weights=w.T, biases=bias)
-        weights[f"w{k}"] = pack("trellis", w.T, keep=square >= least).integers()
+    reals = {f"w{k}": of for k, of in enumerate(layers)}
     program = Program(vectors=vectors, operations=tuple(operations), result=f"v{len(layers)}")
-    of = FloatEngine(program, reals)
-    of.run(np.zeros(len(x), np.int64), inputs=x)
-    program = calibrated(program, of.peaks)
-    # A pixel is a byte, and logits have the format of a loss.
+    engine = FloatEngine(program, reals)
+    engine.run(np.zeros(len(x), np.int64), inputs=x)
+    program = calibrated(program, engine.peaks)
+    # Logits have the format of a loss.
     bits = SoftmaxLossConfig.logits.fraction
     program = Program(
         vectors={
             **program.vectors,
             "v0": vectors["v0"],
-            program.result: Vector(length=task.model.sizes[-1], fraction=bits, wide=True),
+            program.result: Vector(length=len(layers[-1].weights), fraction=bits, wide=True),
             "loss": Vector(length=2, fraction=bits, wide=True),
         },
         operations=(*operations, Loss(source=program.result, target="loss")), result="loss",
     )  # fmt: skip
-    found = integers(program, reals, weights)
-    return StreamEngine(program, trainable(found, fraction_bits(found, FRACTION)))
+    return program, integers(program, reals, {f"w{k}": of for k, of in enumerate(rows)})
 
 
 def judged(program: Tuned, x: np.ndarray, labels: np.ndarray, block: int) -> np.ndarray:

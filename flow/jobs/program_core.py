@@ -147,4 +147,4 @@ def _products(program: Program, lanes: int) -> int:
         for op in program.operations
         if isinstance(op, Attend)
     ]
-    return max(gcd(*heads, MOST_PRODUCTS), lanes)
+    return max(gcd(*heads, MOST_PRODUCTS), lanes) if heads else lanes

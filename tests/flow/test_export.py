@@ -479,7 +479,8 @@ def test_the_emitted_verilog_gives_what_is_exported(name, exported, tmp_path, ke
 
 
 def test_every_core_with_an_export_is_tested():
-    own = {"stream_engine"}  # test_program_export.py
+    # In test_program_export.py, and test_training_export.py.
+    own = {"stream_engine", "stream_trainer"}
     assert {name.split()[0] for name in EXPORTS} == set(exporters.EXPORTERS) - own == set(PHASES)
 
 
