@@ -32,8 +32,9 @@ def export(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The tensor of the file; by default, the first one. For sparse_trainer and stream_trainer, those of "
-            "all layers in order, with commas; by default, all packed ones.",
+            help="The tensor of the file; by default, the first one. For sparse_trainer and "
+            "stream_trainer, those of all layers in order, with commas; by default, all packed "
+            "ones.",
         ),
     ] = None,
     set_: Settings = [],  # noqa: B006

@@ -1,4 +1,4 @@
-"""Export of a network with kept weights for ``stream_trainer``: program, samples, and a training."""
+"""Export of a network with kept weights for ``stream_trainer``: program, samples, a training."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -93,9 +93,7 @@ def export(request: Request) -> Export:
     )  # fmt: skip
 
 
-def _engine(
-    tensors: list[Tensor], fraction: int | None, x: np.ndarray, bits: int
-) -> StreamEngine:
+def _engine(tensors: list[Tensor], fraction: int | None, x: np.ndarray, bits: int) -> StreamEngine:
     """Return the program of a network; ``bits``: the fraction bits of its vectors ``x``."""
     layers, rows, units = [], [], []
     for tensor in tensors:
