@@ -24,7 +24,7 @@ from seedbed.flow.run.files import os_error_path
 from seedbed.flow.run.processes import workers as processes
 from seedbed.flow.run.progress import PERIOD, Bar
 from seedbed.sim import tools
-from seedbed.sim.jobs.hostile import HOSTILE
+from seedbed.sim.hostile import HOSTILE
 from seedbed.sim.proofs import PROOFS
 
 __all__ = ["QUICK", "cached", "elaborate", "evidence", "measure", "plan"]

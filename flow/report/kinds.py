@@ -20,7 +20,7 @@ from seedbed.flow.report.row import Row, command
 from seedbed.flow.run.cache import code, memo
 from seedbed.sim import prove, tools
 from seedbed.sim.harness import Stalls, simulate
-from seedbed.sim.jobs.hostile import HOSTILE
+from seedbed.sim.hostile import HOSTILE
 from seedbed.sim.proofs import PROOFS
 from seedbed.sim.verilog import mutate, script, verilate
 from seedbed.spec import SeedlmDecompressConfig
@@ -417,7 +417,7 @@ KINDS: dict[str, Kind] = {
     "proof": Kind(_proof, ("seedbed.sim.prove", "seedbed.sim.proofs.{core}")),
     "hostile": Kind(
         _hostile,
-        ("seedbed.sim.jobs.hostile", "seedbed.sim.verilog.script"),
+        ("seedbed.sim.hostile.{core}_frames", "seedbed.sim.verilog.script"),
         files=(script.MAIN, script.MAIN.with_name("streams.h")),
     ),
     "cycles": Kind(_cycles, ("seedbed.sim.jobs.gemv_cycles", "seedbed.flow.jobs.gemv_cycles")),

@@ -11,7 +11,7 @@ from seedbed.sim.cases.stream_engine import Blocks, case, job, status, token_pay
 from seedbed.sim.cases.stream_engine import limits as saved
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.sim.harness import simulate, with_stalls
-from seedbed.sim.jobs.hostile import hostile_program
+from seedbed.sim.hostile.stream_engine_frames import hostile_program
 from seedbed.sim.reset_bench import ResetBench
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import KINDS

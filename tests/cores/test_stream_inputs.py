@@ -20,7 +20,7 @@ from seedbed.sim.cases.stream_engine import (
 )
 from seedbed.sim.cases.stream_programs import WORDS
 from seedbed.sim.harness import simulate, with_stalls
-from seedbed.sim.jobs.hostile import hostile_program
+from seedbed.sim.hostile.stream_engine_frames import hostile_program
 from seedbed.spec import StreamEngineConfig
 from tests.cores.test_stream_engine import SMALL, Session, without_memory
 

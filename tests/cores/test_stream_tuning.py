@@ -14,7 +14,7 @@ from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.stream_engine import Blocks, case, job, status, token_payloads
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.sim.harness import simulate, with_stalls
-from seedbed.sim.jobs.hostile import hostile_program
+from seedbed.sim.hostile.stream_engine_frames import hostile_program
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import KINDS
 from tests.cores.test_stream_engine import SMALL, Session, without_memory

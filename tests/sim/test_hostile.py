@@ -2,7 +2,7 @@ import pytest
 
 from seedbed.flow.cores.registry import CORES
 from seedbed.flow.emit.verilog import write
-from seedbed.sim.jobs.hostile import HOSTILE
+from seedbed.sim.hostile import HOSTILE
 from seedbed.sim.verilog import script
 
 #: Frames of each core, which its configurations share; `seedbed measure --kind hostile` has 10,000
