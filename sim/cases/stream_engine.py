@@ -28,7 +28,7 @@ from seedbed.spec import STREAM_ENGINE_STATUS, StreamEngineConfig
 from seedbed.spec.stream_engine import SIGN_BITS
 
 __all__ = [
-    "Blocks", "bursts", "case", "drawn", "input_payloads", "job", "limits", "status",
+    "Blocks", "bursts", "case", "drawn", "input_payloads", "job", "limits", "read_part", "status",
     "token_payloads",
 ]  # fmt: skip
 
@@ -41,6 +41,29 @@ def bursts(config: StreamEngineConfig, address: int, beats: int) -> list[tuple[i
         found.append((address, size))
         address += size
     return found
+
+
+def read_part(
+    config: StreamEngineConfig, address: int, raw: bytes
+) -> tuple[list[int], list[int], list[int]]:
+    """Return what a memory takes and gives when a part of it is read, whole beats ``raw``.
+
+    Commands, beats, and for each beat the commands up to that of its burst.
+    """
+    size = config.beat_bits // 8
+    command, read = command_layout(config.address_bits), read_layout(config.beat_bits)
+    commands, beats, after = [], [], []
+    for at, length in bursts(config, address, len(raw) // size):
+        fields = {"address": at, "write": 0, "length": length - 1}
+        commands.append(command.const(fields).as_bits())
+        for k in range(at - address, at - address + length):
+            fields = {
+                "data": int.from_bytes(raw[k * size : (k + 1) * size], "little"),
+                "error": 0, "last": k == at - address + length - 1,
+            }  # fmt: skip
+            beats.append(read.const(fields).as_bits())
+            after.append(len(commands))
+    return commands, beats, after
 
 
 def job(config: StreamEngineConfig, kind: str, **fields: int) -> int:
@@ -198,33 +221,31 @@ class Blocks:
         ``raw``: the memory before the command, where beats that are read are then written.
         """
         config, size = self.config, self.config.beat_bits // 8
-        command, read = command_layout(config.address_bits), read_layout(config.beat_bits)
-        write, raw = write_layout(config.beat_bits), raw or self.passes.raw
+        command, write = command_layout(config.address_bits), write_layout(config.beat_bits)
+        raw = raw or self.passes.raw
         commands, beats, read_after, writes, write_after = [], [], [], [], []
         for address, count, *data in self.passes.accesses:
-            for at, length in bursts(config, address, count):
-                fields = {"address": at, "write": len(data), "length": length - 1}
+            if data:
+                # A beat that is written is a burst of its own.
+                fields = {"address": address, "write": 1, "length": 0}
                 commands.append(command.const(fields).as_bits())
-                if data:
-                    writes.append(write.const({"data": data[0], "last": 1}).as_bits())
-                    write_after.append(len(commands))
-                    continue
-                for k in range(at, at + length):
-                    fields = {
-                        "data": int.from_bytes(raw[k * size : (k + 1) * size], "little"),
-                        "error": 0, "last": k == at + length - 1,
-                    }  # fmt: skip
-                    beats.append(read.const(fields).as_bits())
-                    read_after.append(len(commands))
+                writes.append(write.const({"data": data[0], "last": 1}).as_bits())
+                write_after.append(len(commands))
+                continue
+            part = bytes(raw[address * size : (address + count) * size])
+            asked, given, after = read_part(config, address, part.ljust(count * size, b"\0"))
+            read_after += [len(commands) + each for each in after]
+            commands += asked
+            beats += given
         self.passes.accesses.clear()
         inputs, outputs = inputs | {"i_read": beats}, outputs | {"o_command": commands}
-        after = {"i_read": {"o_command": read_after}}
+        waits = {"i_read": {"o_command": read_after}}
         if config.writes:
             inputs["i_response"] = [response_layout().const({"error": 0}).as_bits()] * len(writes)
             outputs["o_write"] = writes
             every = list(range(1, len(writes) + 1))
-            after["i_response"] = {"o_command": write_after, "o_write": every}
-        return Phase(inputs=inputs, outputs=outputs, after=after)
+            waits["i_response"] = {"o_command": write_after, "o_write": every}
+        return Phase(inputs=inputs, outputs=outputs, after=waits)
 
 
 def _tunings(blocks: Blocks, rng: np.random.Generator) -> list[Phase]:

@@ -16,10 +16,9 @@ from seedbed.golden.stream_trainer import (
     training,
 )
 from seedbed.hw.kept.stream_trainer_layouts import job_layout, log_layout, status_layout
-from seedbed.hw.memory.memory_port import command_layout, read_layout
 from seedbed.hw.stream import stream_layouts
 from seedbed.sim.case import Case, Phase
-from seedbed.sim.cases.stream_engine import Blocks, bursts, drawn
+from seedbed.sim.cases.stream_engine import Blocks, drawn, read_part
 from seedbed.sim.cases.stream_programs import WORDS
 from seedbed.spec.stream_engine import Program
 from seedbed.spec.stream_trainer import (
@@ -163,16 +162,7 @@ class Trainings:
         size = self.config.beat_bits // 8
         raw = self._raw
         address = self.first + sum(map(len, raw[:k])) // size
-        beats, commands, after = [], [], []
-        for at, length in bursts(self.config, address, len(raw[k]) // size):
-            fields = {"address": at, "length": length - 1}
-            commands.append(command_layout(self.config.address_bits).const(fields).as_bits())
-            for beat in range(at, at + length):
-                place = (beat - address) * size
-                data = int.from_bytes(raw[k][place : place + size], "little")
-                given = {"data": data, "error": 0, "last": beat == at + length - 1}
-                beats.append(read_layout(self.config.beat_bits).const(given).as_bits())
-                after.append(len(commands))
+        commands, beats, after = read_part(self.config, address, raw[k])
         inputs, outputs = {_READ: beats, _ANSWERS: []}, {_COMMANDS: commands, _WRITES: []}
         none: dict[str, list[int]] = {_COMMANDS: [], _WRITES: []}
         return Phase(
