@@ -5,9 +5,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.axi.axi import axi_stream, octets
-from seedbed.hw.axi.axi_memory import ADDRESS_BITS, axi_memory, connect_reads
-from seedbed.hw.axi.registers import RegisterBlock, register_members, status_word
-from seedbed.hw.axi.trainer_axi import connect_results, extended
+from seedbed.hw.axi.axi_memory import axi_memory, connect_reads
+from seedbed.hw.axi.registers import RegisterBlock, register_members
+from seedbed.hw.axi.trainer_axi import connect_registers, connect_results, extended
 from seedbed.hw.kept.sparse_trainer import SparseTrainer
 from seedbed.hw.parts.codes import codes
 from seedbed.spec import SparseTrainerConfig
@@ -146,46 +146,15 @@ class SparseTrainerAxi(wiring.Component):
 
     def _registers(self, m, block, core, ended, ended_status) -> Signal:
         """Hold the registers, and set the status of a command that ends; return the base."""
-        command, log, end, lite = core.i, core.o_log, core.o_status.payload, block.lite
-        base = Signal(ADDRESS_BITS)
-        busy = Signal()
-        done = Signal()
-        pending = Signal()
-        aborting = Signal()
-        status = Signal.like(end.status, name="status")
-        saturated = Signal.like(end.saturated, name="saturated")
-        steps = Signal.like(end.steps, name="steps")
-        kept = block.command(command, pending | aborting)
-        # An abort replaces a command that waits for its transfer.
-        with m.If(~pending | aborting):
-            m.d.comb += command.payload.kind.eq(_KINDS["abort"])
-        with m.If(command.ready):
-            m.d.sync += [pending.eq(0), aborting.eq(0)]
+        end = core.o_status.payload
+        kept, base = connect_registers(
+            m, block, core, ended, abort=_KINDS["abort"], status=ended_status,
+            results={"saturated": end.saturated},
+        )  # fmt: skip
         m.d.comb += ended_status.eq(end.status)
+        # An abort has replaced the command.
         with m.If((end.kind == _KINDS["abort"]) & (kept["kind"] != _KINDS["abort"])):
             m.d.comb += ended_status.eq(_STATUS["aborted"])
-        with m.If(log.valid & log.ready):
-            m.d.sync += steps.eq(steps + 1)
-        with block.writes():
-            with block.write("control"):
-                word = block.strobed(Const(0, 32))
-                m.d.comb += lite.write_refused.eq((busy & word[0]) | word[2:].any())
-                with m.If(lite.write & ~lite.write_refused):
-                    with m.If(word[0]):
-                        m.d.sync += [pending.eq(1), busy.eq(1), done.eq(0), steps.eq(0)]
-                    with m.If(word[1] & busy):
-                        m.d.sync += aborting.eq(1)
-            block.hold(kept | {"base": base}, busy)
-        with m.If(ended):
-            m.d.sync += [
-                busy.eq(0),
-                done.eq(1),
-                aborting.eq(0),
-                status.eq(ended_status),
-                saturated.eq(end.saturated),
-            ]
-        shown = kept | {"base": base, "status": status_word(busy, done, status)}
-        block.show(shown | {"steps": steps, "saturated": saturated})
         return base
 
 

@@ -1,21 +1,17 @@
 """The engine of programs with AXI4, AXI4-Stream and AXI4-Lite ports."""
 
-from amaranth.hdl import Cat, ClockDomain, Const, Module, Mux, Signal, Value
+from amaranth.hdl import ClockDomain, Const, Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
-from seedbed.hw.axi.axi import axi_stream
 from seedbed.hw.axi.axi_memory import ADDRESS_BITS, axi_memory, connect_memory, connect_reads
+from seedbed.hw.axi.program_axi import connect_blocks, program_streams, result_beat
 from seedbed.hw.axi.registers import RegisterBlock, register_members, status_word
-from seedbed.hw.axi.trainer_axi import extended
 from seedbed.hw.stream.stream_engine import StreamEngine
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.axi_registers import held
 
-__all__ = ["ELEMENT_BITS", "StreamEngineAxi"]
-
-#: Bits of a token, and of an element of a result.
-ELEMENT_BITS = 32
+__all__ = ["StreamEngineAxi"]
 
 
 class StreamEngineAxi(wiring.Component):
@@ -58,23 +54,11 @@ class StreamEngineAxi(wiring.Component):
     """
 
     def __init__(self, config: StreamEngineConfig):
-        most = ADDRESS_BITS - (config.beat_bits // 8).bit_length() + 1
-        if config.address_bits > most:
-            raise ValueError(
-                f"address_bits must be at most {most} with AXI ports and "
-                f"beat_bits={config.beat_bits}, not {config.address_bits}"
-            )
         self.config = config
         super().__init__(
             {"aclk": In(1), "aresetn": In(1)}
             | register_members(held("stream_engine", config))
-            | axi_stream("s_axis_tokens", ELEMENT_BITS, In)
-            | (
-                axi_stream("s_axis_vectors", config.lanes * config.unit.width, In)
-                if config.inputs
-                else {}
-            )
-            | axi_stream("m_axis_results", config.lanes * ELEMENT_BITS, Out)
+            | program_streams(config)
             | axi_memory(config.beat_bits)
         )
 
@@ -83,42 +67,16 @@ class StreamEngineAxi(wiring.Component):
         m.domains.sync = sync = ClockDomain()
         m.d.comb += [sync.clk.eq(self.aclk), sync.rst.eq(~self.aresetn)]
         m.submodules.core = core = StreamEngine(self.config)
-        self._tokens(m, core.i_tokens)
-        if self.config.inputs:
-            self._vectors(m, core.i_vectors)
+        connect_blocks(m, self, core)
         self._results(m, core)
         connect = connect_memory if self.config.writes else connect_reads
         connect(m, self, core, self._registers(m, core))
         return m
 
-    def _tokens(self, m, tokens) -> None:
-        """Connect tokens; one that the core does not hold becomes one that no program has."""
-        number = self.s_axis_tokens_tdata
-        width = len(tokens.payload.token)
-        excess = number[width:].any()
-        if self.config.classes:
-            excess = Const(0)
-            m.d.comb += tokens.payload.label.eq(number[width:])
-        m.d.comb += [
-            tokens.payload.token.eq(Mux(excess, ~0, number)),
-            tokens.payload.last.eq(self.s_axis_tokens_tlast),
-            tokens.valid.eq(self.s_axis_tokens_tvalid),
-            self.s_axis_tokens_tready.eq(tokens.ready),
-        ]
-
-    def _vectors(self, m, vectors) -> None:
-        """Connect vectors."""
-        m.d.comb += [
-            Value.cast(vectors.payload.values).eq(self.s_axis_vectors_tdata),
-            vectors.payload.last.eq(self.s_axis_vectors_tlast),
-            vectors.valid.eq(self.s_axis_vectors_tvalid),
-            self.s_axis_vectors_tready.eq(vectors.ready),
-        ]
-
     def _results(self, m, core) -> None:
         """Connect vectors, and the status after them."""
         out, end = core.o, core.o_status
-        beat = Cat(extended(value, ELEMENT_BITS) for value in out.payload.values)
+        beat = result_beat(out.payload)
         # No vector comes with the status.
         m.d.comb += [
             self.m_axis_results_tdata.eq(Mux(end.valid, end.payload.status, beat)),

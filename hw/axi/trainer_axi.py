@@ -1,10 +1,14 @@
-"""What the AXI wrappers of trainers share: results and log as packets that end with a command."""
+"""What the AXI wrappers of trainers share: packets that end with a command, and registers."""
+
+from collections.abc import Mapping
 
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
 from seedbed.hw.axi.axi import octets
+from seedbed.hw.axi.axi_memory import ADDRESS_BITS
+from seedbed.hw.axi.registers import RegisterBlock, status_word
 
-__all__ = ["connect_results", "extended", "in_bytes"]
+__all__ = ["connect_registers", "connect_results", "extended", "in_bytes"]
 
 
 def connect_results(m, port, core, sample: Value, step: Value, status: Value, kind: int) -> Value:
@@ -47,6 +51,61 @@ def connect_results(m, port, core, sample: Value, step: Value, status: Value, ki
             log_ended.eq(~end.ready & (log_ended | log_ready)),
         ]
     return end.valid & end.ready
+
+
+def connect_registers(
+    m, block: RegisterBlock, core, ended: Value, *, abort: int, status: Value,
+    results: Mapping[str, Value],
+) -> tuple[dict[str, Signal], Signal]:  # fmt: skip
+    """Connect the registers of a trainer with a memory and an abort.
+
+    Return those of its command, and the base of its memory.
+
+    Parameters
+    ----------
+    m, block, core
+        Module, the registers, and the core with ``i``, ``o_log`` and ``o_status``.
+    ended
+        Whether a command ends.
+    abort
+        The command that aborts another one.
+    status, results
+        How a command ended, and values of further registers that are then read, by name.
+    """
+    command, log, lite = core.i, core.o_log, block.lite
+    base = Signal(ADDRESS_BITS)
+    busy = Signal()
+    done = Signal()
+    pending = Signal()
+    aborting = Signal()
+    last = Signal.like(status, name="status")
+    steps = Signal(32)
+    shown = {"steps": steps}
+    for name, value in results.items():
+        shown.setdefault(name, Signal.like(value, name=name))
+    kept = block.command(command, pending | aborting)
+    # An abort replaces a command that waits for its transfer.
+    with m.If(~pending | aborting):
+        m.d.comb += command.payload.kind.eq(abort)
+    with m.If(command.ready):
+        m.d.sync += [pending.eq(0), aborting.eq(0)]
+    with m.If(log.valid & log.ready):
+        m.d.sync += steps.eq(steps + 1)
+    with block.writes():
+        with block.write("control"):
+            word = block.strobed(Const(0, 32))
+            m.d.comb += lite.write_refused.eq((busy & word[0]) | word[2:].any())
+            with m.If(lite.write & ~lite.write_refused):
+                with m.If(word[0]):
+                    m.d.sync += [pending.eq(1), busy.eq(1), done.eq(0), steps.eq(0)]
+                with m.If(word[1] & busy):
+                    m.d.sync += aborting.eq(1)
+        block.hold(kept | {"base": base}, busy)
+    with m.If(ended):
+        m.d.sync += [busy.eq(0), done.eq(1), aborting.eq(0), last.eq(status)]
+        m.d.sync += [shown[name].eq(value) for name, value in results.items()]
+    block.show(kept | {"base": base, "status": status_word(busy, done, last)} | shown)
+    return kept, base
 
 
 def extended(value: Value, bits: int) -> Value:

@@ -11,7 +11,7 @@ from cocotbext.axi import AxiResp
 
 from seedbed.golden.engine_image import engine_image
 from seedbed.golden.engine_parameters import image_bytes
-from seedbed.hw.axi.stream_engine_axi import ELEMENT_BITS
+from seedbed.hw.axi.program_axi import ELEMENT_BITS
 from seedbed.hw.memory.memory_port import command_layout
 from seedbed.hw.stream.stream_layouts import (
     TOKEN_BITS,
