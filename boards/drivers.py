@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from seedbed.spec.registers import Register
 from seedbed.spec.registers import addresses as addresses_of
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS
 from seedbed.spec.stream_engine import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS
+from seedbed.spec.stream_trainer import STREAM_TRAINER_KINDS, STREAM_TRAINER_STATUS
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS
 
 __all__ = ["CORES", "FOLDER", "GENERATED", "STATUS", "board_registers", "files", "streams"]
@@ -65,6 +67,15 @@ class _Core:
 _COMMAND = "the command has no such kind, or samples, epochs or batch are out of range"
 _SAMPLE = "a sample has fewer or more beats than it should"
 _MEMORY = "the memory answered an error, a burst of another length, too late, or unasked"
+_ABORTED = "the command was aborted"
+_PROGRAM = {
+    "ok": "no error",
+    "memory": _MEMORY,
+    "damaged": "the program is damaged, or is for another core",
+    "size": "the program needs more than the core has",
+    "missing": "no program is loaded",
+    "tokens": "the block or its context is too long, or a token is not in the table",
+}
 
 #: The cores, by their names.
 CORES = {
@@ -129,7 +140,7 @@ CORES = {
             "repeated": "an entry is at the place of the entry before it",
             "range": "an entry is outside its layer",
             "entries": "no entries are loaded",
-            "aborted": "the command was aborted",
+            "aborted": _ABORTED,
         },
         kinds=SPARSE_TRAINER_KINDS,
         results="m_axis_results",
@@ -138,16 +149,20 @@ CORES = {
         without_steps=["m_axis_log"],
     ),
     "stream_engine": _Core(
-        status={
-            "ok": "no error",
-            "memory": _MEMORY,
-            "damaged": "the program is damaged, or is for another core",
-            "size": "the program needs more than the core has",
-            "missing": "no program is loaded",
-            "tokens": "the block or its context is too long, or a token is not in the table",
-        },
+        status=_PROGRAM,
         kinds=STREAM_ENGINE_KINDS,
         results="m_axis_results",
+    ),
+    "stream_trainer": _Core(
+        status=_PROGRAM
+        | {
+            "damaged": f"{_PROGRAM['damaged']}, or the range of kept weights is not in it",
+            "command": "the training has no samples, or numbers that are out of range",
+            "aborted": _ABORTED,
+        },
+        kinds=STREAM_TRAINER_KINDS,
+        results="m_axis_results",
+        abort=2,
     ),
 }
 #: The status codes of each core, in order.
@@ -158,6 +173,7 @@ STATUS = {
     "zo_trainer": ZO_TRAINER_STATUS,
     "sparse_trainer": SPARSE_TRAINER_STATUS,
     "stream_engine": STREAM_ENGINE_STATUS,
+    "stream_trainer": STREAM_TRAINER_STATUS,
 }
 
 
@@ -241,7 +257,11 @@ def _core_header(name: str, core: _Core) -> str:
     fields = [r.name for r in registers if r.access == "write" and r.name != "base"]
     if core.kinds and fields:
         parts += ["// A command's registers.", f"struct seedbed_{name}_command {{"]
-        parts += [f"    uint32_t {', '.join(fields)};", "};"]
+        parts += textwrap.wrap(
+            f"uint32_t {', '.join(fields)};", _WIDTH, initial_indent=" " * 4,
+            subsequent_indent=" " * len("    uint32_t "),
+        )  # fmt: skip
+        parts += ["};"]
     parts += [f"extern const struct seedbed_axi_core seedbed_{name}_axi;"]
     return "\n".join(parts) + "\n"
 

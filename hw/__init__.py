@@ -7,6 +7,7 @@ from seedbed.hw.axi.gemv_axi import GemvAxi
 from seedbed.hw.axi.instantft_axi import InstantFtAxi
 from seedbed.hw.axi.sparse_trainer_axi import SparseTrainerAxi
 from seedbed.hw.axi.stream_engine_axi import StreamEngineAxi
+from seedbed.hw.axi.stream_trainer_axi import StreamTrainerAxi
 from seedbed.hw.axi.zo_trainer_axi import ZoTrainerAxi
 from seedbed.hw.engine.conv_engine import ConvEngine
 from seedbed.hw.engine.requantize import Requantize
@@ -69,6 +70,7 @@ __all__ = [
     "StreamEngine",
     "StreamEngineAxi",
     "StreamTrainer",
+    "StreamTrainerAxi",
     "TreeGrng",
     "TrellisDecompress",
     "UrngArray",

@@ -13,6 +13,7 @@ from seedbed.spec.instantft import COUNTERS, INSTANTFT_KINDS, INSTANTFT_STATUS
 from seedbed.spec.registers import Field, Register, codes, meaning
 from seedbed.spec.sparse_trainer import SPARSE_TRAINER_KINDS, SPARSE_TRAINER_STATUS
 from seedbed.spec.stream_engine import STREAM_ENGINE_KINDS, STREAM_ENGINE_STATUS
+from seedbed.spec.stream_trainer import STREAM_TRAINER_KINDS, STREAM_TRAINER_STATUS
 from seedbed.spec.zo_trainer import ZO_TRAINER_KINDS, ZO_TRAINER_STATUS
 
 __all__ = ["AXI_REGISTERS", "PAGE_BITS", "STATUS_BIT", "held"]
@@ -48,6 +49,9 @@ def _kind(kinds: Sequence[str]) -> Register:
 
 
 _START = Field("start", 0, 1, "start the command in the registers below; refused while busy")
+_BASE = Register(
+    "base", "write", "byte address of the core's address 0; bits 11..0 must be 0", PAGE_BITS
+)
 _BATCHES = {"samples": "number in an epoch", "epochs": "number", "batch": "samples of a batch"}
 #: An entry of the schedule.
 _SCHEDULE = (
@@ -120,9 +124,7 @@ AXI_REGISTERS: dict[str, tuple[Register, ...]] = {
         _status("command", "its last beats are transferred", SPARSE_TRAINER_STATUS),
         Register("steps", "read", "steps of the current or last command"),
         Register("saturated", "read", "gains of the last command that saturated"),
-        Register(
-            "base", "write", "byte address of the core's address 0; bits 11..0 must be 0", PAGE_BITS
-        ),
+        _BASE,
         _kind(SPARSE_TRAINER_KINDS),
         *_command(
             **_BATCHES,
@@ -135,9 +137,7 @@ AXI_REGISTERS: dict[str, tuple[Register, ...]] = {
     "stream_engine": (
         _fielded("control", "strobe", _START),
         _status("command", "its last beat is transferred", STREAM_ENGINE_STATUS),
-        Register(
-            "base", "write", "byte address of the core's address 0; bits 11..0 must be 0", PAGE_BITS
-        ),
+        _BASE,
         Register(
             "kind",
             "write",
@@ -159,6 +159,38 @@ AXI_REGISTERS: dict[str, tuple[Register, ...]] = {
                 delta="added to values of kept weights, times their signs; of a tune; "
                 "sign-extended to 32 bits",
             )
+        ),
+    ),
+    "stream_trainer": (
+        _fielded(
+            "control",
+            "strobe",
+            _START,
+            Field("abort", 1, 1, "abort the training that runs; ignored without one"),
+        ),
+        _status("command", "its last beats are transferred", STREAM_TRAINER_STATUS),
+        Register("steps", "read", "steps of the current or last training; 0 after another command"),
+        _BASE,
+        _kind(STREAM_TRAINER_KINDS),
+        *_command(
+            address="in memory, in beats: of the program to load, or of the first sample of a "
+            "training",
+            start="1: the block's first token is the first of all; of a run",
+            first="the first address that is written, in beats; of a load, a tune and a training",
+            end="the address after the last one that is written; of a load, a tune and a training",
+            seed="of the signs of a tune, not 0, or of the first step of a training, with 23 bits",
+            delta="added to values of kept weights, times their signs; of a tune; eps of a "
+            "training, 1..16384; sign-extended to 32 bits",
+            **_BATCHES,
+            head="beats of a sample's tokens",
+            rate="factor of the difference of the losses",
+            decay="of the rate, per epoch",
+            shift="right shift of the product",
+            most="the most that a value changes in a step",
+        ),
+        replace(
+            _command(vectors="beats of a sample's vectors, each of `lanes` elements")[0],
+            option="inputs",
         ),
     ),
 }

@@ -70,6 +70,10 @@ COMMANDS = {
         "start": "start_stream_engine(axi, v)",
         "base": "seedbed_stream_engine_base(axi, v.at(0))",
     },
+    "stream_trainer": {
+        "start": "start_stream_trainer(axi, v)",
+        "base": "seedbed_stream_trainer_base(axi, v.at(0))",
+    },
 }
 _SCHEDULE = """
 static enum seedbed_axi_error schedule(struct seedbed_axi* axi, const std::vector<uint32_t>& v) {
@@ -110,7 +114,7 @@ def ports_header(name, config):
     lines.append("}")
     fields = [r.name for r in AXI_REGISTERS.get(name, ()) if r.access == "write"]
     fields = [field for field in fields if field != "base"]
-    if name in ("instantft", "zo_trainer", "sparse_trainer", "stream_engine"):
+    if f"start_{name}" in COMMANDS[name]["start"]:
         values = ", ".join(f"v.at({k})" for k in range(len(fields)))
         lines += [
             f"static enum seedbed_axi_error start_{name}(struct seedbed_axi* axi, "

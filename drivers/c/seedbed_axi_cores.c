@@ -140,3 +140,28 @@ const struct seedbed_axi_core seedbed_stream_engine_axi = {
     .texts = stream_engine_texts,
     .statuses = 6,
 };
+
+static const char *const stream_trainer_texts[] = {
+    "no error",
+    "the memory answered an error, a burst of another length, too late, or unasked",
+    "the program is damaged, or is for another core, or the range of kept weights is not in it",
+    "the program needs more than the core has",
+    "no program is loaded",
+    "the block or its context is too long, or a token is not in the table",
+    "the training has no samples, or numbers that are out of range",
+    "the command was aborted",
+};
+
+const struct seedbed_axi_core seedbed_stream_trainer_axi = {
+    .name = "stream_trainer_axi",
+    .inputs = 1,
+    .streams = 3,
+    .registers = true,
+    .abort = 2,
+    .samples = 3,
+    .results = 1,
+    .may_miss = 0,
+    .miss_without_steps = 0,
+    .texts = stream_trainer_texts,
+    .statuses = 8,
+};

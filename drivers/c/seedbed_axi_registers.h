@@ -271,6 +271,74 @@ struct seedbed_stream_engine_command {
 };
 extern const struct seedbed_axi_core seedbed_stream_engine_axi;
 
+// stream_trainer_axi.
+// Offsets of its registers at s_axi_control.
+enum {
+    // strobe: bit 0: start the command in the registers below; refused while busy; bit 1: abort
+    // the training that runs; ignored without one
+    SEEDBED_STREAM_TRAINER_CONTROL = 0,
+    SEEDBED_STREAM_TRAINER_STATUS = 4, // read: bit 0: busy
+    // read: steps of the current or last training; 0 after another command
+    SEEDBED_STREAM_TRAINER_STEPS = 8,
+    // write: byte address of the core's address 0; bits 11..0 must be 0
+    SEEDBED_STREAM_TRAINER_BASE = 12,
+    SEEDBED_STREAM_TRAINER_KIND = 16, // write: 0 load, 1 run, 2 tune, 3 train, 4 abort
+    // write: in memory, in beats: of the program to load, or of the first sample of a training
+    SEEDBED_STREAM_TRAINER_ADDRESS = 20,
+    // write: 1: the block's first token is the first of all; of a run
+    SEEDBED_STREAM_TRAINER_START = 24,
+    // write: the first address that is written, in beats; of a load, a tune and a training
+    SEEDBED_STREAM_TRAINER_FIRST = 28,
+    // write: the address after the last one that is written; of a load, a tune and a training
+    SEEDBED_STREAM_TRAINER_END = 32,
+    // write: of the signs of a tune, not 0, or of the first step of a training, with 23 bits
+    SEEDBED_STREAM_TRAINER_SEED = 36,
+    // write: added to values of kept weights, times their signs; of a tune; eps of a training,
+    // 1..16384; sign-extended to 32 bits
+    SEEDBED_STREAM_TRAINER_DELTA = 40,
+    SEEDBED_STREAM_TRAINER_SAMPLES = 44, // write: number in an epoch
+    SEEDBED_STREAM_TRAINER_EPOCHS = 48, // write: number
+    SEEDBED_STREAM_TRAINER_BATCH = 52, // write: samples of a batch
+    SEEDBED_STREAM_TRAINER_HEAD = 56, // write: beats of a sample's tokens
+    SEEDBED_STREAM_TRAINER_RATE = 60, // write: factor of the difference of the losses
+    SEEDBED_STREAM_TRAINER_DECAY = 64, // write: of the rate, per epoch
+    SEEDBED_STREAM_TRAINER_SHIFT = 68, // write: right shift of the product
+    SEEDBED_STREAM_TRAINER_MOST = 72, // write: the most that a value changes in a step
+    // write: beats of a sample's vectors, each of `lanes` elements
+    SEEDBED_STREAM_TRAINER_VECTORS = 76,
+};
+// Its commands.
+enum {
+    SEEDBED_STREAM_TRAINER_LOAD = 0,
+    SEEDBED_STREAM_TRAINER_RUN = 1,
+    SEEDBED_STREAM_TRAINER_TUNE = 2,
+    SEEDBED_STREAM_TRAINER_TRAIN = 3,
+    SEEDBED_STREAM_TRAINER_ABORT = 4,
+};
+// How a command ended.
+enum {
+    SEEDBED_STREAM_TRAINER_STATUS_OK = 0,
+    SEEDBED_STREAM_TRAINER_STATUS_MEMORY = 1,
+    SEEDBED_STREAM_TRAINER_STATUS_DAMAGED = 2,
+    SEEDBED_STREAM_TRAINER_STATUS_SIZE = 3,
+    SEEDBED_STREAM_TRAINER_STATUS_MISSING = 4,
+    SEEDBED_STREAM_TRAINER_STATUS_TOKENS = 5,
+    SEEDBED_STREAM_TRAINER_STATUS_COMMAND = 6,
+    SEEDBED_STREAM_TRAINER_STATUS_ABORTED = 7,
+};
+// Its streams.
+enum {
+    SEEDBED_STREAM_TRAINER_S_AXIS_TOKENS = 0,
+    SEEDBED_STREAM_TRAINER_M_AXIS_RESULTS = 1,
+    SEEDBED_STREAM_TRAINER_M_AXIS_LOG = 2,
+};
+// A command's registers.
+struct seedbed_stream_trainer_command {
+    uint32_t kind, address, start, first, end, seed, delta, samples, epochs, batch, head, rate,
+             decay, shift, most, vectors;
+};
+extern const struct seedbed_axi_core seedbed_stream_trainer_axi;
+
 #ifdef __cplusplus
 }
 #endif

@@ -85,6 +85,23 @@ enum seedbed_axi_error seedbed_stream_engine_start(
     return seedbed_axi_start(axi, SEEDBED_STREAM_ENGINE_KIND, values, count);
 }
 
+enum seedbed_axi_error seedbed_stream_trainer_base(struct seedbed_axi *axi, uint32_t base) {
+    return set(axi, SEEDBED_STREAM_TRAINER_BASE, base);
+}
+
+enum seedbed_axi_error seedbed_stream_trainer_start(
+    struct seedbed_axi *axi, const struct seedbed_stream_trainer_command *command) {
+    const uint32_t values[] = {
+        command->kind,    command->address, command->start,  command->first, command->end,
+        command->seed,    command->delta,   command->samples, command->epochs, command->batch,
+        command->head,    command->rate,    command->decay,  command->shift, command->most,
+        command->vectors,
+    };
+    // A core without `inputs` lacks the last one.
+    const size_t count = COUNT(values) - (command->vectors ? 0 : 1);
+    return seedbed_axi_start(axi, SEEDBED_STREAM_TRAINER_KIND, values, count);
+}
+
 enum seedbed_axi_error seedbed_forward_cache_start(struct seedbed_axi *axi, unsigned kind,
                                                    uint16_t index) {
     const struct seedbed_axi_input request = {axi->request, 1, sizeof axi->request,

@@ -70,6 +70,17 @@ enum seedbed_axi_error seedbed_stream_engine_base(struct seedbed_axi *axi, uint3
 enum seedbed_axi_error seedbed_stream_engine_start(
     struct seedbed_axi *axi, const struct seedbed_stream_engine_command *command);
 
+// Sets the byte address of stream_trainer's address 0 in the memory, a multiple of 4096.
+enum seedbed_axi_error seedbed_stream_trainer_base(struct seedbed_axi *axi, uint32_t base);
+
+// Starts a command of stream_trainer. The program is in memory, and so are the samples of a
+// training. Input: s_axis_tokens, a packet, of a run, each with its class in bits 31..24. Outputs:
+// m_axis_results, a packet, whose last beat is the status; m_axis_log, a packet, of a training. A
+// delta is in two's complement. `vectors` is written unless it is 0: only a core with `inputs` has
+// the register.
+enum seedbed_axi_error seedbed_stream_trainer_start(
+    struct seedbed_axi *axi, const struct seedbed_stream_trainer_command *command);
+
 // Starts a request of forward_cache: one of SEEDBED_FORWARD_CACHE_FETCH, ..._STORE, ..._CLEAR.
 // Input: s_axis_codes, a packet, of a store. Output: m_axis_codes, a packet, of a fetch. Both have
 // tuser in each beat. The request and its answer need no memory of the user.

@@ -25,6 +25,7 @@ __all__ = [
     "InstantFt",
     "SparseTrainer",
     "StreamEngine",
+    "StreamTrainer",
     "ZoTrainer",
 ]
 
@@ -479,6 +480,31 @@ class StreamEngine(_Registers, DefaultIP):
         if kind == "tune":
             values |= {"seed": seed, "delta": delta & 0xFFFFFFFF}
         self._start_kind(kind, values)
+
+
+class StreamTrainer(_Registers, DefaultIP):
+    """A program in memory, whose kept weights are trained on samples in the same memory."""
+
+    name = "stream_trainer"
+    bindto = _vlnv(name)
+
+    def use_memory(self, buffer: Any) -> None:
+        """Give the core a buffer of :func:`pynq.allocate` with its program and samples."""
+        self._use_memory(buffer)
+
+    def start(self, kind: str, **values: int) -> None:
+        """Start ``load``, ``run``, ``tune``, ``train`` or ``abort``.
+
+        The values are those of the registers of the command, such as ``samples``; the others are 0.
+        ``vectors`` is written unless it is 0: only a core with ``inputs`` has the register.
+
+        Input: ``s_axis_tokens``, a packet, of a run, each token with its class in bits 31..24.
+        Outputs: ``m_axis_results``, a packet, whose last beat is the status; ``m_axis_log``, a
+        packet, of a training.
+        """
+        (_, *names), optional = self._facts["command"], self._facts["optional"]
+        given = {**dict.fromkeys(names, 0), **values}
+        self._start_kind(kind, {n: v for n, v in given.items() if v or n not in optional})
 
 
 class ForwardCache(Core):

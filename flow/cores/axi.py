@@ -7,6 +7,7 @@ from seedbed.hw.axi.gemv_axi import GemvAxi
 from seedbed.hw.axi.instantft_axi import InstantFtAxi
 from seedbed.hw.axi.sparse_trainer_axi import SparseTrainerAxi
 from seedbed.hw.axi.stream_engine_axi import StreamEngineAxi
+from seedbed.hw.axi.stream_trainer_axi import StreamTrainerAxi
 from seedbed.hw.axi.zo_trainer_axi import ZoTrainerAxi
 from seedbed.sim.cases import (
     forward_cache,
@@ -14,6 +15,7 @@ from seedbed.sim.cases import (
     instantft,
     sparse_trainer,
     stream_engine,
+    stream_trainer,
     zo_trainer,
 )
 
@@ -79,5 +81,15 @@ CORES = [
         paper="",
         inside="stream_engine",
         bench="seedbed.sim.axi.stream_engine_axi_bench",
+    ),
+    Core(
+        name="stream_trainer_axi",
+        title="stream_trainer with AXI4, AXI4-Stream and AXI4-Lite ports",
+        config=spec.StreamTrainerConfig,
+        component=StreamTrainerAxi,
+        case=stream_trainer.case,
+        paper="MeZO, algorithm 1; SensZOQ, section 3",
+        inside="stream_trainer",
+        bench="seedbed.sim.axi.stream_trainer_axi_bench",
     ),
 ]

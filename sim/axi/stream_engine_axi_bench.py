@@ -4,101 +4,30 @@ Stimulus and expected response are the phases of :mod:`seedbed.sim.cases.stream_
 """
 
 import cocotb
-import numpy as np
-from amaranth.hdl import Shape
 from cocotb.triggers import ClockCycles
-from cocotbext.axi import AxiResp
 
-from seedbed.golden.engine_image import engine_image
 from seedbed.golden.engine_parameters import image_bytes
-from seedbed.hw.axi.program_axi import ELEMENT_BITS
 from seedbed.hw.memory.memory_port import command_layout
-from seedbed.hw.stream.stream_layouts import (
-    TOKEN_BITS,
-    input_layout,
-    job_layout,
-    result_layout,
-    status_layout,
-    token_layout,
-)
-from seedbed.sim.axi.axi_bench import AxiBench, fields
+from seedbed.hw.stream.stream_layouts import TOKEN_BITS, job_layout, status_layout
+from seedbed.sim.axi.axi_bench import fields
+from seedbed.sim.axi.program_bench import BASE, BYTES, ProgramBench
 from seedbed.sim.case import Phase
-from seedbed.sim.cases.stream_engine import (
-    Blocks,
-    drawn,
-    input_payloads,
-    job,
-    status,
-    token_payloads,
-)
-from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS
+from seedbed.sim.cases.stream_engine import job, status, token_payloads
+from seedbed.sim.cases.stream_programs import PROGRAMS
 from seedbed.spec import StreamEngineConfig
-from seedbed.spec.axi_registers import AXI_REGISTERS, held
 from seedbed.spec.engine_records import RECORD_BITS
-from seedbed.spec.registers import addresses
-from seedbed.spec.stream_engine import STREAM_ENGINE_KINDS
 
 __all__ = ["TESTS", "Bench"]
 
 #: The tests, which do not depend on their order.
 TESTS = ("runs_programs", "tunes", "refuses", "answers_faults", "recovers_from_reset")
-BASE = 0x8765_4000
-BYTES = ELEMENT_BITS // 8
 
 
-class Bench(AxiBench):
-    """Runs phases through the registers and streams, with a memory at ``BASE``."""
+class Bench(ProgramBench):
+    """Runs phases of the engine."""
 
     def __init__(self, dut):
-        super().__init__(
-            dut, StreamEngineConfig, registers=AXI_REGISTERS["stream_engine"], memory=True
-        )
-        self.registers = addresses(held("stream_engine", self.config), 4)
-        self.tokens, self.results = self.source("tokens"), self.sink("results")
-        self.vectors = self.source("vectors") if self.config.inputs else None
-
-    async def begin(self, kind: str = "decoder") -> Blocks:
-        """Reset the core; return the commands of a new program, which is in memory."""
-        await self.reset()
-        await self.write("base", BASE)
-        config = self.config
-        engine = drawn(config, kind, self.rng)
-        image = engine_image(config, engine.program, engine.parameters, block=3, context=6)
-        self.memory.write(BASE, image_bytes(config, image.beats))
-        return Blocks(config, image, engine)
-
-    def draw(self, count: int) -> np.ndarray:
-        """Return random tokens."""
-        return self.rng.integers(0, WORDS, count)
-
-    async def start(self, phase: Phase) -> None:
-        """Write the command of a phase to the registers, start it, and send its tokens."""
-        [values] = fields(job_layout(self.config), phase.inputs["i"])
-        for name, value in values.items():
-            await self.write(name, value & 0xFFFF_FFFF)
-        await self.write("control", 1)
-        tokens = fields(token_layout(self.config), phase.inputs.get("i_tokens", []))
-        self.send_beats(
-            self.tokens,
-            [
-                ((t["token"] | t.get("label", 0) << TOKEN_BITS).to_bytes(BYTES, "little"), 0, last)
-                for t in tokens
-                for last in [t["last"]]
-            ],
-        )
-        if self.vectors and values["kind"] == STREAM_ENGINE_KINDS.index("run"):
-            self._send_vectors(phase)
-
-    def _send_vectors(self, phase: Phase) -> None:
-        """Send the vectors of a block: a packet of one beat, if the phase has none."""
-        config = self.config
-        none = input_payloads(config, np.zeros((1, config.lanes), np.int64))
-        size = input_layout(config)["values"].width // 8
-        beats = [
-            ((beat & (1 << 8 * size) - 1).to_bytes(size, "little"), 0, beat >> 8 * size)
-            for beat in phase.inputs.get("i_vectors", none)
-        ]
-        self.send_beats(self.vectors, beats)
+        super().__init__(dut, StreamEngineConfig, "stream_engine", job_layout)
 
     async def check(self, phase: Phase, *, cut_short: bool = False) -> None:
         """Receive the packet that ends a command, and compare it, and the status.
@@ -106,15 +35,7 @@ class Bench(AxiBench):
         With ``cut_short``, the packet has as many beats of the result as it has.
         """
         [end] = fields(status_layout(self.config), phase.outputs["o_status"])
-        lanes = self.config.lanes
-        beats = fields(result_layout(self.config), phase.outputs.get("o", []))
-        elements = [int(each) for beat in beats for each in beat["values"]]
-        elements += [end["status"], *[0] * (lanes - 1)]
-        frame = await self.receive(self.results)
-        found = np.frombuffer(bytes(frame.tdata), "<i4").tolist()
-        assert (found[-lanes:] if cut_short else found) == (
-            elements[-lanes:] if cut_short else elements
-        )
+        await self.check_results(phase, end["status"], cut_short=cut_short)
         await self.check_done(end["status"])
         assert self.results.empty()
 
@@ -190,20 +111,8 @@ async def refuses(dut):
     """What no register holds, what is read only, and everything while a command runs."""
     bench = Bench(dut)
     blocks = await bench.begin()
-    for name, field in job_layout(bench.config):
-        # A signed register holds words that are sign-extended.
-        signed = Shape.cast(field.shape).signed
-        most = (1 << field.width - signed) - 1
-        for held_word in (most, most ^ 0xFFFF_FFFF) if signed else (most,):
-            await bench.write(name, held_word)
-            for wrong in (most + 1, 1 << 31):
-                await bench.write(name, wrong, refused=True)
-            assert await bench.read(name) == held_word
-    await bench.write("base", BASE + 64, refused=True)
-    assert await bench.read("base") == BASE
-    await bench.write("status", 0, refused=True)
+    await bench.check_held()
     await bench.write("control", 2, refused=True)
-    assert (await bench.control.read(bench.registers["control"], 4)).resp == AxiResp.SLVERR
     # No program: the tokens of the block are taken.
     tokens = token_payloads(bench.config, [1, 2])
     lost = Phase(inputs={"i": [job(bench.config, "run")], "i_tokens": tokens})

@@ -38,6 +38,8 @@ RUN = [
     ("stream_engine_axi", {"trellis": 4, "kept": 200, "tune": 4}, 5),
     ("stream_engine_axi", {"classes": 60, "inputs": True, "vectors": 2}, 5),
     ("stream_engine_axi", MOST, 5),
+    ("stream_trainer_axi", {}, 5),
+    ("stream_trainer_axi", {"inputs": True, "lanes": 4, "products": 4, "beat_bits": 256}, 5),
     ("zo_trainer_axi", {}, 4),
     ("zo_trainer_axi", {"tail": 1}, 4),
     ("zo_trainer_axi", {"tail": 2}, 4),

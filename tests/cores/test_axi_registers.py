@@ -6,7 +6,7 @@ import pytest
 from seedbed.flow.cores.registry import WRAPPERS
 from seedbed.flow.report import docs
 from seedbed.hw.adapters.instantft import command_layout, counters_layout
-from seedbed.hw.kept import sparse_trainer_layouts
+from seedbed.hw.kept import sparse_trainer_layouts, stream_trainer_layouts
 from seedbed.hw.stream import stream_layouts
 from seedbed.hw.zeroth_order import zo_control
 from seedbed.spec.axi_registers import AXI_REGISTERS
@@ -18,9 +18,12 @@ COMMANDS = {
     "zo_trainer": zo_control.job_layout,
     "sparse_trainer": sparse_trainer_layouts.job_layout,
     "stream_engine": stream_layouts.job_layout,
+    "stream_trainer": stream_trainer_layouts.job_layout,
 }
 #: With these, a command has all of its fields.
-OPTIONS = {"stream_engine": {"trellis": 4, "kept": 4, "tune": 1}}
+OPTIONS = {
+    "stream_engine": {"trellis": 4, "kept": 4, "tune": 1}, "stream_trainer": {"inputs": True},
+}  # fmt: skip
 
 
 def test_addresses_and_page_are_of_one_table():

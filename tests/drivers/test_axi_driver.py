@@ -1,5 +1,6 @@
 """The drivers of the AXI cores, in C and for PYNQ, on emitted Verilog, bit for bit the models."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -13,7 +14,9 @@ from seedbed.boards import drivers
 from seedbed.boards.drivers import CORES, STATUS
 from seedbed.flow.cores.registry import WRAPPERS
 from seedbed.golden.engine_image import engine_image, header_and_records
+from seedbed.golden.engine_parameters import image_bytes
 from seedbed.golden.forward_cache import ForwardCache
+from seedbed.golden.stream_trainer import Work
 from seedbed.hw.adapters.instantft import command_layout, result_layout
 from seedbed.hw.adapters.instantft import sample_layout as instant_sample_layout
 from seedbed.hw.axi.sparse_trainer_axi import ENTRY_FIELDS, LAYER_FIELDS
@@ -24,6 +27,8 @@ from seedbed.hw.kept.sample_banks import sample_layout as sparse_sample_layout
 from seedbed.hw.kept.sparse_trainer_layouts import job_layout as sparse_job_layout
 from seedbed.hw.kept.sparse_trainer_layouts import log_layout as sparse_log_layout
 from seedbed.hw.kept.sparse_trainer_layouts import status_layout as sparse_status_layout
+from seedbed.hw.kept.stream_trainer_layouts import job_layout as stream_trainer_job_layout
+from seedbed.hw.kept.stream_trainer_layouts import log_layout as stream_trainer_log_layout
 from seedbed.hw.kept.trainer_passes import class_layout as sparse_class_layout
 from seedbed.hw.products.sparse_layouts import entry_layout as sparse_entry_layout
 from seedbed.hw.stream.stream_layouts import job_layout as stream_job_layout
@@ -37,12 +42,18 @@ from seedbed.hw.zeroth_order.zo_steps import class_layout as zo_class_layout
 from seedbed.hw.zeroth_order.zo_steps import log_layout as zo_log_layout
 from seedbed.hw.zeroth_order.zo_steps import phase_layout
 from seedbed.sim.case import Phase
-from seedbed.sim.cases import instantft, sparse_trainer, stream_engine, zo_trainer
+from seedbed.sim.cases import (
+    instantft,
+    sparse_trainer,
+    stream_engine,
+    stream_trainer,
+    zo_trainer,
+)
 from seedbed.sim.cases.gemv import Job
 from seedbed.sim.cases.instantft import Fault
 from seedbed.sim.cases.stream_engine import Blocks
 from seedbed.sim.cases.stream_programs import WORDS
-from seedbed.spec import FORWARD_CACHE_KINDS
+from seedbed.spec import FORWARD_CACHE_KINDS, STREAM_TRAINER_KINDS
 from seedbed.spec.axi_registers import AXI_REGISTERS
 from seedbed.spec.instantft import INSTANTFT_KINDS
 from seedbed.spec.registers import addresses
@@ -476,6 +487,75 @@ def test_stream_engine(driven, tmp_path, reported, params):
             run(Phase(inputs=load.inputs, outputs=failed("load", status)), address)
         script.command("reset")
         script.command("base", base)
+    script.run(program, reported)
+
+
+class TrainerScript(Script):
+    """Phases of :mod:`seedbed.sim.cases.stream_trainer` as lines."""
+
+    def __init__(self, config, folder):
+        super().__init__("stream_trainer", folder)
+        self.config = config
+
+    def phase(self, phase, status=None, abort=0):
+        config, outputs = self.config, phase.outputs
+        [values] = fields(stream_trainer_job_layout(config), phase.inputs["i"])
+        beats = fields(stream_result_layout(config), outputs.get("o", []))
+        if tokens := fields(stream_token_layout(config), phase.inputs.get("i_tokens", [])):
+            words = [word({"token": 24, "label": 8}, each) for each in tokens]
+            self.send("s_axis_tokens", [b"".join(words)])
+        trains = STREAM_TRAINER_KINDS[values["kind"]] == "train"
+        steps = fields(stream_trainer_log_layout(config), outputs.get("o_log", []))
+        self.receive("m_axis_results", 4 * config.lanes * (1 + len(beats)))
+        if trains:
+            self.receive("m_axis_log", 8 * (1 + len(steps)))
+        names = [r.name for r in AXI_REGISTERS[self.name] if r.access == "write"]
+        given = (values.get(name, 0) & 2**32 - 1 for name in names if name != "base")
+        self.command("start", *given)
+        self.poll(status, abort)
+        code = list(self.status).index(status or "ok")
+        vectors = b"".join(octets(each, 4) for beat in beats for each in beat["values"])
+        ended = octets(code, 4 * config.lanes)
+        self.show("m_axis_results", None if abort else vectors * (not status) + ended)
+        if trains:
+            logged = b"".join(word({"seed": 32, "change": 32}, step) for step in steps)
+            self.show("m_axis_log", None if abort else logged * (not status) + bytes(8))
+        if not abort:
+            self.read("steps", 0 if status else len(steps))
+
+
+@pytest.mark.parametrize("params", [{}, {"inputs": True}], ids=str)
+def test_stream_trainer(driven, tmp_path, reported, params):
+    """Program and samples in memory: trainings between blocks; errors; an abort; a reset.
+
+    The drivers have no stream of vectors: those of samples are in memory.
+    """
+    program, config = driven("stream_trainer", params)
+    rng, script, base = np.random.default_rng(7), TrainerScript(config, tmp_path), 0x3000
+    engine = stream_engine.drawn(config.engine, "dense", rng)
+    image = engine_image(config.engine, engine.program, engine.parameters, block=3, context=3)
+    blocks = Blocks(config.engine, image, engine)
+    samples = stream_trainer.drawn_samples(config, engine.program, rng, (3, 3, 3))
+    of = stream_trainer.Trainings(config, blocks, samples)
+    memory = script.file(image_bytes(config, of.beats))
+    work = Work(batch=2, epochs=2, seed=99, eps=700, rate=900, decay=300, shift=12, most=2000)
+
+    def run():
+        block = blocks.run(rng.integers(0, WORDS, 3), start=True)
+        return [] if config.inputs else [of.given(block)]
+
+    load = of.given(blocks.load())
+    before, train, after = run(), of.train(work), run()
+    for _ in range(2):
+        script.lines.append(f"memory {memory} {base}")
+        script.command("base", base)
+        script.phase(train, "missing")
+        for phase in (load, *before, train, *after):
+            script.phase(phase)
+        long = of.command(work, epochs=50)
+        script.phase(replace(train, inputs={"i": [of.command(work, batch=0)]}), "command")
+        script.phase(replace(train, inputs={"i": [long]}), "aborted", abort=30)
+        script.command("reset")
     script.run(program, reported)
 
 

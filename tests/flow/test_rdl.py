@@ -28,8 +28,11 @@ HEADERS = ROOT / "drivers" / "c"
 CORES = [f"{name}_axi" for name in AXI_REGISTERS]
 MAPS = [*CORES, *(f"board_{app}" for app in APPS)]
 BENCH = ["reset_values", "accesses", "self_clearing"]
-#: Parameters of a core with registers that others lack.
-TUNES = {"trellis": 4, "kept": 4, "tune": 1}
+#: Cores with registers that others lack.
+OPTIONS = [
+    ("stream_engine_axi", {"trellis": 4, "kept": 4, "tune": 1}),
+    ("stream_trainer_axi", {"inputs": True}),
+]
 
 
 def described(field):
@@ -75,9 +78,7 @@ def registers_of(name, params=MappingProxyType({})):
     return (*COMMON, *find(name.removeprefix("board_")).REGISTERS)
 
 
-@pytest.mark.parametrize(
-    ("name", "params"), [*((name, {}) for name in MAPS), ("stream_engine_axi", TUNES)], ids=str
-)
+@pytest.mark.parametrize(("name", "params"), [*((name, {}) for name in MAPS), *OPTIONS], ids=str)
 def test_every_map_is_compiled_with_its_registers(name, params, tmp_path):
     found = compiled(texts(name, words_of(params))[name], tmp_path)
     registers = registers_of(name, params)
@@ -96,9 +97,7 @@ def test_every_map_is_compiled_with_its_registers(name, params, tmp_path):
         assert [field["codes"] for field in named] == codes
 
 
-@pytest.mark.parametrize(
-    ("name", "params"), [*((name, {}) for name in CORES), ("stream_engine_axi", TUNES)], ids=str
-)
+@pytest.mark.parametrize(("name", "params"), [*((name, {}) for name in CORES), *OPTIONS], ids=str)
 def test_the_rtl_has_the_resets_and_accesses_of_the_map(name, params, tmp_path, kept):
     core = WRAPPERS[name]
     params = core.small | params
