@@ -31,9 +31,16 @@ def test_a_bus_master_runs_a_product(example, tmp_path):
     assert "FAIL: " in tools.run("VVP", "tb", cwd=folder, timeout=300)
 
 
-@pytest.mark.parametrize("core", ["zo_trainer_axi", "sparse_trainer_axi"])
-def test_a_trainer_is_in_a_soc_for_the_board(core, example, tmp_path):
+@pytest.mark.parametrize(
+    ("core", "stream"),
+    [
+        ("zo_trainer_axi", "samples"),
+        ("sparse_trainer_axi", "samples"),
+        ("stream_trainer_axi", "tokens"),
+    ],
+)
+def test_a_trainer_is_in_a_soc_for_the_board(core, stream, example, tmp_path):
     found = example["build"](tmp_path / core, core, dict(WRAPPERS[core].small), bench=False)
-    assert "core_samples_frame" in found["csr_registers"]
+    assert f"core_{stream}_frame" in found["csr_registers"]
     text = (tmp_path / core / "gateware" / "soc.v").read_text()
     assert "core core(" in text
