@@ -141,7 +141,7 @@ def _params(row: Row) -> Mapping[str, Any] | None:
     ``None`` if it is not listed.
     """
     if row.kind in ("mapping", "netlist"):
-        is_listed = (row.kind, row.core, row.target) in mapped.checks()
+        is_listed = (row.kind, row.core, row.target) in {*mapped.checks()}
         return mapped.params(row.core) if is_listed else None
     core = registry.CORES.get(row.core)
     variants = core.variants if core else {}

@@ -73,6 +73,22 @@ def test_of_a_check_the_bench_counts_as_well(tmp_path, today, monkeypatch):
     assert not figures.is_stale(found, tmp_path)
 
 
+def test_checks_in_yosys_are_of_the_emitted_text_as_well(tmp_path, monkeypatch):
+    (job,) = jobs.plan(tmp_path, kinds={"netlist"}, cores={"lfsr"})
+    values = {"kind": job.kind, "target": job.target, "config": job.config, "cycles": 9}
+    found = replace(row(kinds.elaborated(job), **values), evidence=jobs.evidence(job))
+    assert figures.outdated([job], [found]) == []
+    assert not figures.is_stale(found, tmp_path)
+    assert figures.is_stale(replace(found, netlist="0" * 16), tmp_path)
+    emitter = "seedbed.flow.emit.postprocess"
+    code = jobs.code
+    monkeypatch.setattr(jobs, "code", lambda module: code(module) + "." * (module == emitter))
+    assert figures.outdated([job], [found]) == [job]
+    # A target that is no longer listed.
+    other = replace(found, target="gowin")
+    assert figures.merged([found, other], []) == [found]
+
+
 def test_what_has_not_changed_is_not_elaborated_again(tmp_path, monkeypatch):
     def listed(build):
         return jobs.plan(tmp_path / build, kinds={"synthesis"}, cores={"lfsr"})

@@ -1,10 +1,12 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from seedbed.flow.report import aims, paper, plots, ratio, report, tables
+from seedbed.flow.report.kinds import KINDS
 from seedbed.flow.report.row import Row, command
 from seedbed.flow.report.sections import sections
 from seedbed.flow.report.table import format_figure
@@ -71,6 +73,12 @@ def test_a_figure_without_a_unit_is_refused():
 def test_a_figure_without_a_value_is_refused(value):
     with pytest.raises(ValueError, match="lut of lfsr has no value"):
         row("lfsr", "default", {}, "xcup", lut=value)
+
+
+def test_the_page_lists_every_kind():
+    page = (Path(__file__).parents[2] / "docs/report.md").read_text()
+    (listed,) = re.findall(r"^\| `kind` \| (.*) \|$", page, re.MULTILINE)
+    assert {*KINDS} - {*re.split(", | or ", listed)} == {"place_ready", "place_free"}
 
 
 def test_command_quotes_what_a_shell_would_break():
