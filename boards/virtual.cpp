@@ -89,6 +89,7 @@ int main(int argc, char** argv) {
     // Byte times without a byte on the line.
     long idle = 0;
     int sending = -1, receiving = 0, timer = 0, reset = 4;
+    bool restarts = false;
     top.rx = 1;
     for (unsigned long cycle = 0;; cycle++) {
         if (cycle % byte_time == 0) {
@@ -117,7 +118,12 @@ int main(int argc, char** argv) {
         int bit = cycle % byte_time / divisor;
         top.rx = sending < 0 || bit == 9 ? 1 : bit == 0 ? 0 : sending >> (bit - 1) & 1;
         if (pressed) {
-            pressed = 0, reset = 4;
+            pressed = 0, reset = 8;
+            restarts = true;
+        }
+        // The registers of the pads may have a command that was given before the reset.
+        if (reset == 1 && restarts) {
+            restarts = false;
             memory.restart();
         }
         top.rst = reset > 0;

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from time import sleep
 from types import SimpleNamespace
 
 import memory_app
@@ -123,6 +124,17 @@ def test_throughput(exerciser):
         for kind in ("write", "read"):
             for name, (parameters, least) in PATTERNS.items():
                 assert least < job(device, kind, **parameters) <= 1, name
+
+
+def test_reset_may_be_pressed_in_any_cycle(exerciser):
+    """Also where a command is on its way to the chip: the chip takes none before it is ready."""
+    with virtual.start(exerciser) as board:
+        for _ in range(60):
+            # Power-up, and a part of the self-test.
+            sleep(0.02)
+            board.reset()
+        with connect(board.port, memory_app) as device:
+            assert ready(device)
 
 
 @pytest.mark.parametrize(
