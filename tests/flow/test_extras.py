@@ -3,6 +3,7 @@
 The packages of the extras are hidden in a process of their own; which they are, pyproject says.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -59,24 +60,60 @@ sys.meta_path.insert(0, Hidden())
 metadata.Distribution.from_name = staticmethod(from_name)
 """
 MAIN = "\nfrom seedbed.boards.cli.app import main; main()\n"
+#: Runs commands, each in a copy of a process that has imported the command line: to do so takes
+#: longer than most of them.
+SERVER = """
+import json
+import os
+from seedbed.boards.cli.app import main
+
+for line in sys.stdin:
+    words, folder = json.loads(line)
+    if not (child := os.fork()):
+        os.chdir(folder)
+        for stream, name in enumerate((os.devnull, f"{folder}.out", f"{folder}.err")):
+            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC), stream)
+        sys.argv = ["seedbed", *words]
+        sys.exit(main())
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
 
 
 def python(code, *words, cwd, extras):
     """Run ``code`` as if no package of ``extras`` was installed."""
+    command, env = hidden(code, *words, extras=extras)
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+
+
+def hidden(code, *words, extras):
+    """Return a command, and its environment, that runs ``code`` without the ``extras``."""
     packages = set().union(*(OWN[extra] for extra in extras))
     modules = set().union(*(MODULES[package] for package in packages))
     remedies = {f"pip install 'seedbed[{extra}]'" for extra in extras}
     # Of optional tools, none: dieharder would run for minutes.
     absent = {n: f"no-{n}" for n in tools.OPTIONAL}
     absent |= {n: f"no-{n}" for n, tool in tools.TOOLS.items() if tool.remedy in remedies}
-    return subprocess.run(
-        [sys.executable, "-c", HIDDEN.format(modules=modules, packages=packages) + code, *words],
-        cwd=cwd,
-        env=os.environ | {"COLUMNS": "200"} | absent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-c", HIDDEN.format(modules=modules, packages=packages) + code]
+    return [*command, *words], os.environ | {"COLUMNS": "200"} | absent
+
+
+@pytest.fixture(scope="module")
+def bare():
+    """Return a function that runs a command of seedbed without any extra."""
+    command, env = hidden(SERVER, extras=OWN)
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+
+        def run(line, folder):
+            process.stdin.write(json.dumps([line.split(), str(folder)]) + "\n")
+            process.stdin.flush()
+            code = int(process.stdout.readline())
+            out, err = (Path(f"{folder}.{name}").read_text() for name in ("out", "err"))
+            return subprocess.CompletedProcess(line, code, out, err)
+
+        yield run
+        process.stdin.close()
 
 
 def test_a_package_is_in_one_place():
@@ -198,8 +235,8 @@ def test_every_command_is_tried():
 
 
 @pytest.mark.parametrize(("line", "extra"), COMMANDS, ids=[line for line, _ in COMMANDS])
-def test_without_the_extras_a_command_works_or_names_one(line, extra, tmp_path):
-    done = python(MAIN, *line.split(), cwd=tmp_path, extras=OWN)
+def test_without_the_extras_a_command_works_or_names_one(line, extra, tmp_path, bare):
+    done = bare(line, tmp_path)
     assert "Traceback" not in done.stderr
     if extra:
         assert done.returncode == 2
