@@ -2,7 +2,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import fields
 
 # Two workers share two cores: threads of a BLAS that wait for one another in each of them made
 # some tests ten times slower. To be said before NumPy is loaded; other processes get it, too.
@@ -29,28 +28,12 @@ def pytest_sessionstart(session):
         session.config.add_cleanup(subprocess.Popen([sys.executable, "-c", SEARCH]).wait)
 
 
-def shape(config):
-    """What a configuration has, and not how large: of numbers, whether there is more than one."""
-    values = (getattr(config, f.name) for f in fields(config) if f.init)
-    return [min(v, 2) if isinstance(v, int) else v if isinstance(v, str) else 0 for v in values]
-
-
 def configs():
-    """What is simulated of every core, small, and once where that is the same in other widths.
+    """What is simulated of every core: :func:`small_configurations`."""
+    from seedbed.flow.cores.configurations import small_configurations
 
-    What is too large for that has more of the same modules.
-    """
-    from seedbed.flow.cores.registry import CORES
-
-    for core in CORES.values():
-        shapes = []
-        variants = {n: v.params for n, v in core.variants.items() if "simulation" in v.kinds}
-        for name, variant in ({"plain": {}} | variants).items():
-            params = {**variant, **core.small}
-            found = shape(core.configure(params))
-            if found not in shapes:
-                shapes.append(found)
-                yield pytest.param((core, params), id=f"{core.name} {name}")
+    for core, name, params in small_configurations():
+        yield pytest.param((core, params), id=f"{core.name} {name}")
 
 
 def pytest_generate_tests(metafunc):

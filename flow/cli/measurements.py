@@ -28,8 +28,8 @@ Stale = Annotated[
     typer.Option(
         "--stale",
         help="Run only the measurements whose committed figures, in docs/figures, are missing or "
-        "of an earlier netlist; of simulations, cocotb, proofs, hostile frames, mappings and "
-        "netlists, also of an earlier bench.",
+        "of an earlier netlist; of checks, such as proofs and simulations, also of an earlier "
+        "bench or emitter.",
     ),
 ]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seedbed.flow.cores import registry
+from seedbed.flow.cores.configurations import small_configurations
 from seedbed.flow.report import mapped
 from seedbed.flow.report.jobs import evidence
 from seedbed.flow.report.kinds import CHECKS, ELABORATED, Job, digest, elaborated, elaboration
@@ -140,6 +141,9 @@ def _params(row: Row) -> Mapping[str, Any] | None:
 
     ``None`` if it is not listed.
     """
+    if row.kind == "icarus":
+        small = {(of.name, f"small, {name}"): params for of, name, params in small_configurations()}
+        return small.get((row.core, row.config))
     if row.kind in ("mapping", "netlist"):
         is_listed = (row.kind, row.core, row.target) in {*mapped.checks()}
         return mapped.params(row.core) if is_listed else None

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColu
 from threadpoolctl import threadpool_limits
 
 from seedbed.flow.cores import registry
+from seedbed.flow.cores.configurations import small_configurations
 from seedbed.flow.report import mapped, paper
 from seedbed.flow.report.kinds import CHECKS, ELABORATED, KINDS, Job, digest, elaborated
 from seedbed.flow.report.row import Row
@@ -106,6 +107,14 @@ def plan(
         ]  # fmt: skip
         found += [
             Job(
+                kind="icarus", core=core.name, config=f"small, {name}", build=build, main=False,
+                params=params,
+            )
+            for of, name, params in small_configurations()
+            if of.name == core.name
+        ]  # fmt: skip
+        found += [
+            Job(
                 kind=kind, core=core.name, config=mapped.CONFIG, build=build, target=target,
                 params=mapped.params(core.name), main=False,
             )
@@ -115,8 +124,11 @@ def plan(
     return [job for job in found if job.kind in kinds]
 
 
-def _key(job: Job, design: str) -> dict[str, Any]:
-    """Return everything that a job's rows depend on; ``design`` is the hash of its netlist."""
+def _key(job: Job, design: str, *, found: bool = True) -> dict[str, Any]:
+    """Return everything that a job's rows depend on; ``design`` is the hash of its netlist.
+
+    Where tools are found is left out unless ``found``: an optional one may be missing.
+    """
     core = registry.find(job.core)
     kind = KINDS[job.kind]
     own = [module.format(core=job.core) for module in kind.modules]
@@ -127,13 +139,15 @@ def _key(job: Job, design: str) -> dict[str, Any]:
         cases.append(core.bench)
     modules = [*source, *cases, *own]
     texts = [path.read_text() for path in kind.files]
+    where = {name: environ.get(name) for name in tools.TOOLS} if found else {}
+    if found and kind.tool:
+        where[kind.tool] = tools.version(kind.tool)
     return {
         "netlist": design,
         "job": [job.kind, job.core, job.config, job.target, repr(sorted(job.params.items()))],
         "code": sha256("".join([*map(code, modules), *texts]).encode()).hexdigest(),
         "versions": {name: version(name) for name in (*DISTRIBUTIONS, *kind.distributions)},
-        "tools": {name: environ.get(name) for name in tools.TOOLS}
-        | ({kind.tool: tools.version(kind.tool)} if kind.tool else {}),
+        "tools": where,
     }
 
 
@@ -142,7 +156,7 @@ def evidence(job: Job) -> str:
 
     A committed row with it is the one that the job would give: 16 hexadecimal digits.
     """
-    return _evidence(_key(job, elaborated(job) if job.kind in ELABORATED else ""))
+    return _evidence(_key(job, elaborated(job) if job.kind in ELABORATED else "", found=False))
 
 
 def _evidence(key: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from seedbed.flow.cores import registry
 from seedbed.flow.emit import netlist, verilog
 from seedbed.flow.fpga import activity, energy, netlists, place, synth
-from seedbed.flow.jobs import gemv_cycles
+from seedbed.flow.jobs import gemv_cycles, icarus
 from seedbed.flow.report import dieharder, model_figures, testu01
 from seedbed.flow.report.row import Row, command
 from seedbed.flow.run.cache import code, memo
@@ -22,7 +22,7 @@ from seedbed.sim import prove, tools
 from seedbed.sim.harness import Stalls, simulate
 from seedbed.sim.hostile import HOSTILE
 from seedbed.sim.proofs import PROOFS
-from seedbed.sim.verilog import mutate, script, verilate
+from seedbed.sim.verilog import mutate, script, verilate, verilog_bench
 from seedbed.spec import SeedlmDecompressConfig
 from seedbed.spec.fixed import Fixed
 from seedbed.spec.network import NetworkConfig
@@ -36,10 +36,11 @@ __all__ = [
 ELABORATED = (
     "simulation", "cocotb", "synthesis", "place", "place_ready", "place_free", "activity", "energy",
     "cycles", "job", "mutation", "mapping", "netlist",
+    "icarus",
 )  # fmt: skip
 #: Kinds that compare a core with its model, prove it, or map it: what checks it counts as well as
 #: its design.
-CHECKS = ("simulation", "cocotb", "proof", "hostile", "mapping", "netlist")
+CHECKS = ("simulation", "cocotb", "icarus", "proof", "hostile", "mapping", "netlist")
 #: Frames of a script of hostile ones, and the seed of frames, pauses and latencies.
 FRAMES, FRAME_SEED = 10_000, 11
 #: Cycles of a netlist's simulation.
@@ -205,6 +206,19 @@ def _cocotb(job: Job) -> Row:
     figures = {"runs": result["tests"], "cycles": result["cycles"]}
     versions = {"verilator": tools.version("VERILATOR")}
     return _row(job, "cocotb", figures, seeds=[BENCH_SEED], tools=versions)
+
+
+def _icarus(job: Job) -> Row:
+    core = registry.find(job.core)
+    config = core.configure(job.params)
+    path = emitted(job)
+    runs = [
+        icarus.run(path, core, config, path.parent / "icarus", generation=generation, reset=reset)
+        for generation in verilog_bench.GENERATIONS
+        for reset in (False, True)
+    ]
+    versions = {"icarus": tools.version("IVERILOG")}
+    return _measured(job, {"runs": len(runs), "cycles": sum(runs)}, tools=versions)
 
 
 def _synthesis(job: Job) -> Row:
@@ -426,10 +440,12 @@ _PLACED = ("seedbed.flow.fpga.place", _EMITTED)
 #: The text that is checked, and not the design alone.
 _TEXT = (*verilog.EMITTER, "seedbed.flow.fpga.synth")
 _TEXT_FILES = (Path(verilog.__file__), Path(netlists.__file__))
+_ICARUS = (*verilog.EMITTER, "seedbed.flow.jobs.icarus")
 _MODEL = ("seedbed.flow.report.model_figures", "seedbed.flow.compress.figures")
 KINDS: dict[str, Kind] = {
     "simulation": Kind(_simulation, ("seedbed.sim.harness",)),
     "cocotb": Kind(_cocotb, ("seedbed.sim.verilog.verilate", "seedbed.sim.verilog.cocotb_bench")),
+    "icarus": Kind(_icarus, _ICARUS, tool="IVERILOG", files=_TEXT_FILES[:1]),
     "synthesis": Kind(_synthesis, ("seedbed.flow.fpga.synth", _EMITTED)),
     "place": Kind(_place, _PLACED),
     "place_ready": Kind(_place_ready, _PLACED),

@@ -159,7 +159,7 @@ class Row:
         parameter ``data`` names the data set, where there are several.
     kind
         ``synthesis``, ``place``, ``place_ready`` (ready driven by a LUT), ``place_free`` (without a
-        floorplan), ``ratio``, ``simulation``, ``cocotb``, ``hostile``, ``cycles``, ``job``,
+        floorplan), ``ratio``, ``simulation``, ``cocotb``, ``icarus``, ``hostile``, ``cycles``, ``job``,
         ``proof``, ``mutation``, ``mapping`` (yosys's plain command), ``netlist`` (simulated),
         ``statistics``, ``dieharder``, ``testu01``, ``crush``, ``activity``, ``energy``, ``speed``,
         ``demo``, ``sweep``, ``weights``, ``formats``, ``check`` (what tests have compared),

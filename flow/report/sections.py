@@ -285,7 +285,7 @@ SECTIONS: list[tuple[str, str, Callable[[list[JsonRow], str, str], Table | None]
     (
         "Simulation",
         "Outputs are bit-exact with the golden model.",
-        of_kind("simulation", "cocotb"),
+        of_kind("simulation", "cocotb", "icarus"),
     ),
     ("Commands", "The command that reproduces each row.", tables.commands),
 ]
