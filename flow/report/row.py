@@ -159,12 +159,12 @@ class Row:
         parameter ``data`` names the data set, where there are several.
     kind
         ``synthesis``, ``place``, ``place_ready`` (ready driven by a LUT), ``place_free`` (without a
-        floorplan), ``ratio``, ``simulation``, ``cocotb``, ``icarus``, ``hostile``, ``cycles``, ``job``,
-        ``proof``, ``mutation``, ``mapping`` (yosys's plain command), ``netlist`` (simulated),
-        ``statistics``, ``dieharder``, ``testu01``, ``crush``, ``activity``, ``energy``, ``speed``,
-        ``demo``, ``sweep``, ``weights``, ``formats``, ``check`` (what tests have compared),
-        ``bitstream`` (of an application, for the board ``config``) or ``memory`` (of a controller
-        of a memory).
+        floorplan), ``ratio``, ``simulation``, ``cocotb``, ``icarus``, ``hostile``, ``cycles``,
+        ``job``, ``proof``, ``mutation``, ``mapping`` (yosys's plain command), ``netlist``
+        (simulated), ``statistics``, ``dieharder``, ``testu01``, ``crush``, ``activity``,
+        ``energy``, ``speed``, ``demo``, ``sweep``, ``weights``, ``formats``, ``check`` (what tests
+        have compared), ``bitstream`` (of an application, for the board ``config``) or ``memory``
+        (of a controller of a memory).
     figures
         Values by name (a key of :data:`UNITS`): numbers, text or lists of numbers.
     command
