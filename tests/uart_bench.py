@@ -20,6 +20,7 @@ class Line:
         setup = loads(Path(os.environ["SEEDBED_RUN"]).read_text())
         bit = NANOSECONDS * setup["divisor"]
         self.dut, self.random, self.byte_ns = dut, Random(setup["seed"]), 10 * bit
+        self.count = setup["count"]
         Clock(dut.clk, NANOSECONDS, unit="ns").start()
         self.source = UartSource(dut.i_line, baud=1e11 / bit / setup["percent"])
         self.sink = UartSink(dut.o_line, baud=1e9 / bit)
@@ -45,10 +46,10 @@ class Line:
 async def returns_every_byte(dut):
     line = Line(dut)
     await line.reset()
-    sent = bytes(line.random.sample(range(256), 256))
+    sent = bytes(line.random.sample(range(256), line.count))
     for gap in (0, 1, 7):
         # With pauses at any phase of the clock, or with none.
-        parts = [sent[k : k + gap] for k in range(0, 256, gap)] if gap else [sent]
+        parts = [sent[k : k + gap] for k in range(0, line.count, gap)] if gap else [sent]
         received = b""
         for part in parts:
             line.source.write_nowait(part)

@@ -34,20 +34,24 @@ class Echo(wiring.Component):
         return m
 
 
-def echo(tmp_path, *, divisor, sent=None, percent=100, tests):
+def echo(tmp_path, *, divisor, sent=None, percent=100, count=256, tests):
     verilog = tmp_path / "echo.v"
     verilog.write_text(
         convert(Echo(divisor, sent or divisor), name="echo", strip_internal_attrs=True)
     )
-    setup = {"divisor": divisor, "percent": percent, "seed": 5}
+    setup = {"divisor": divisor, "percent": percent, "count": count, "seed": 5}
     return run_tests(verilog, "echo", "uart_bench", tests, setup, seed=5, build=BUILD)
 
 
-#: The slower line's bits are longer; a faster one would fill the register between the two.
-@pytest.mark.parametrize(("divisor", "percent"), [(20, 100), (20, 102), (4, 100), (260, 103)])
-def test_bytes_of_another_uart(tmp_path, divisor, percent):
+#: The slower line's bits are longer; a faster one would fill the register between the two. Of a
+#: line whose bits take many cycles, an eighth of all bytes.
+@pytest.mark.parametrize(
+    ("divisor", "percent", "count"),
+    [(20, 100, 256), (20, 102, 256), (4, 100, 256), (260, 103, 32)],
+)
+def test_bytes_of_another_uart(tmp_path, divisor, percent, count):
     tests = ("returns_every_byte", "recovers_from_reset")
-    assert echo(tmp_path, divisor=divisor, percent=percent, tests=tests)["tests"] == 2
+    assert echo(tmp_path, divisor=divisor, percent=percent, count=count, tests=tests)["tests"] == 2
 
 
 def test_another_baud_rate_is_noticed(tmp_path):
