@@ -281,7 +281,7 @@ def test_every_core_is_built_without_the_extras(tmp_path):
 from amaranth.hdl import Fragment
 from seedbed.flow.cores.registry import CORES, WRAPPERS
 for core in (CORES | WRAPPERS).values():
-    Fragment.get(core.component(core.configure({})), None)
+    Fragment.get(core.component(core.configure(core.small)), None)
 """
     done = python(code, cwd=tmp_path, extras=OWN)
     assert (done.returncode, done.stderr) == (0, "")
