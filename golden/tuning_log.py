@@ -6,7 +6,7 @@ change, as a JSON array. The last line has the digest of the final entries.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -15,7 +15,7 @@ import numpy as np
 from seedbed.golden.kept_weights import tuned
 from seedbed.spec.stream_engine import StreamEngineConfig
 
-__all__ = ["Step", "deltas", "replayed", "stepped", "tuning_log"]
+__all__ = ["Step", "deltas", "replayed", "tuning_log"]
 
 _FORMAT, _VERSION = "seedbed tuning log", 1
 
@@ -35,16 +35,6 @@ def deltas(eps: int, change: int) -> tuple[int, int, int]:
     and subtracts change z.
     """
     return eps, -2 * eps, eps - change
-
-
-def stepped(
-    config: StreamEngineConfig, words: np.ndarray, eps: int, steps: Iterable[Step]
-) -> np.ndarray:
-    """Return entries, uint32, after some steps."""
-    for step in steps:
-        for delta in deltas(eps, step.change):
-            words = tuned(config, words, seed=step.seed, delta=delta)
-    return words
 
 
 def _digest(words: np.ndarray) -> str:
@@ -77,12 +67,15 @@ def replayed(config: StreamEngineConfig, first: np.ndarray, text: str) -> np.nda
     try:
         header, *steps, last = map(json.loads, text.splitlines())
         eps, wanted = int(header["eps"]), last["final"]
-        taken = [Step(int(seed), int(change)) for seed, change in steps]
+        pairs = [(int(seed), int(change)) for seed, change in steps]
     except (ValueError, KeyError, TypeError) as problem:
         raise ValueError("it is no tuning log, or it is damaged") from problem
     if header != _header(config, eps, first):
         raise ValueError("the log is of another core or begins with other kept weights")
-    words = stepped(config, first, eps, taken)
+    words = first
+    for seed, change in pairs:
+        for delta in deltas(eps, change):
+            words = tuned(config, words, seed=seed, delta=delta)
     if _digest(words) != wanted:
         raise ValueError("the steps of the log do not give its final weights")
     return words

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from seedbed.golden.engine_image import engine_image
+from seedbed.golden.kept_weights import tuned
 from seedbed.golden.stream_trainer import Sample, Work, sample_bytes
-from seedbed.golden.tuning_log import Step, stepped
+from seedbed.golden.tuning_log import deltas
 from seedbed.hw.kept.stream_trainer import StreamTrainer
 from seedbed.hw.kept.stream_trainer_layouts import log_layout, status_layout
 from seedbed.hw.memory.memory_port import command_layout
@@ -71,8 +72,11 @@ class Session:
     def replayed(self, log):
         """Return the kept weights after the steps of a log."""
         config, layout = self.of.config, log_layout(self.of.config)
-        steps = [Step(step.seed, step.change) for step in map(layout.from_bits, log)]
-        return stepped(config.engine, self.kept(self.of.beats), WORK.eps, steps)
+        words = self.kept(self.of.beats)
+        for step in map(layout.from_bits, log):
+            for delta in deltas(WORK.eps, step.change):
+                words = tuned(config.engine, words, seed=step.seed, delta=delta)
+        return words
 
     async def expect(self, ctx, phase):
         phase = without_memory(phase)
