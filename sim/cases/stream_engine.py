@@ -121,7 +121,8 @@ def drawn(
     # The decoder has four heads.
     engine = drawn_program(
         kind, rng, size=4 * config.products, layers=layers, trellis=config.trellis,
-        seedlm=config.seedlm, keeps=config.kept > 0, chooses=config.choose and not config.classes,
+        seedlm=config.seedlm, keeps=config.kept > 0, tune=config.tune,
+        chooses=config.choose and not config.classes,
         judges=config.classes > 0, inputs=config.inputs,
     )  # fmt: skip
     if not config.tune:

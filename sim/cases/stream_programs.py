@@ -5,7 +5,13 @@ from collections.abc import Callable
 import numpy as np
 
 from seedbed.golden.seedlm import LEAST, MOST, pack
-from seedbed.golden.stream_engine import Integers, SeedlmRows, StreamEngine, TrellisRows
+from seedbed.golden.stream_engine import (
+    Integers,
+    KeptWeights,
+    SeedlmRows,
+    StreamEngine,
+    TrellisRows,
+)
 from seedbed.spec import TrellisConfig
 from seedbed.spec.stream_engine import (
     SEEDLM_BLOCKS,
@@ -35,10 +41,13 @@ class _Drawn:
     """Collects operations with random parameters, whose results have magnitudes of about one."""
 
     def __init__(
-        self, rng: np.random.Generator, trellis: int, seedlm: bool, keeps: bool, inputs: bool
-    ):
+        self, rng: np.random.Generator, *, trellis: int, seedlm: bool, keeps: bool, tune: int,
+        inputs: bool,
+    ):  # fmt: skip
         self.rng, self.trellis, self.seedlm = rng, trellis, seedlm
         self.keeps, self.inputs = keeps, inputs
+        #: What a kept weight differs by at most.
+        self.most = min(1000, KeptWeights.peak - 1 >> tune)
         self.vectors: dict[str, Vector] = {}
         self.operations: list[Operation] = []
         self.parameters: dict[str, Integers] = {}
@@ -69,7 +78,7 @@ class _Drawn:
                 # Rows without a kept weight, with some, and one with many.
                 some = rng.random((rows, columns)) < 0.02
                 some[rng.integers(rows), : columns // 2] = 1
-                weights = weights + some * rng.integers(-1000, 1000, (rows, columns))
+                weights = weights + some * rng.integers(-self.most, self.most, (rows, columns))
         else:
             weights = rng.integers(-128, 128, (rows, columns)).astype(np.int8)
         multipliers = rng.integers(1 << 14, 1 << 16, rows)
@@ -244,15 +253,17 @@ PROGRAMS: dict[str, Callable[[_Drawn, int, int], str]] = {
 
 def drawn_program(
     kind: str, rng: np.random.Generator, *, size: int, layers: int = 2, trellis: int = 0,
-    seedlm: bool = False, keeps: bool = False, chooses: bool = False, judges: bool = False,
-    inputs: bool = False,
+    seedlm: bool = False, keeps: bool = False, tune: int = 0, chooses: bool = False,
+    judges: bool = False, inputs: bool = False,
 ) -> StreamEngine:  # fmt: skip
     """Return the model of a random program: one of :data:`PROGRAMS`, of vectors of ``size``.
 
     Matrices have a trellis code of ``trellis`` bits a weight, if that is not 0, and with ``keeps``
-    some weights that are kept; with ``seedlm``, they have SeedLM's blocks. Tables are int8. With
+    some weights that are kept, and fit ``tune`` fraction bits; with ``seedlm``, they have SeedLM's blocks. Tables are int8. With
     ``chooses``, the result is the number of the greatest element; with ``judges``, a loss and this
     number. With ``inputs``, the dense network begins with a vector.
     """
-    made = _Drawn(rng, trellis, seedlm, keeps, inputs)
+    made = _Drawn(
+        rng, trellis=trellis, seedlm=seedlm, keeps=keeps, tune=tune, inputs=inputs
+    )  # fmt: skip
     return made.engine(PROGRAMS[kind](made, size, layers), chooses=chooses, judges=judges)
