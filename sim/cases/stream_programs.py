@@ -35,6 +35,8 @@ __all__ = ["PROGRAMS", "WORDS", "drawn_program"]
 
 #: Rows of the table of tokens.
 WORDS = 50
+#: The most that the magnitudes of a row's weights are together.
+SUM_PEAK = (1 << 16) - 1
 
 
 class _Drawn:
@@ -77,7 +79,7 @@ class _Drawn:
             if self.keeps and rng.random() < 0.8:
                 # Rows without a kept weight, with some, and one with many.
                 some = rng.random((rows, columns)) < 0.02
-                some[rng.integers(rows), : columns // 2] = 1
+                some[rng.integers(rows), : self._many(columns, path.code.peak)] = 1
                 weights = weights + some * rng.integers(-self.most, self.most, (rows, columns))
         else:
             weights = rng.integers(-128, 128, (rows, columns)).astype(np.int8)
@@ -87,6 +89,11 @@ class _Drawn:
             weights=weights, multipliers=multipliers, fraction=fraction, biases=biases, trellis=path
         )
         return name
+
+    def _many(self, columns: int, peak: int) -> int:
+        """Return how many weights of a row are kept at most, whose sum fits when all are tuned."""
+        room = (SUM_PEAK - columns * peak) // (self.most + 1) - columns // 32
+        return min(columns // 2, room)
 
     def _blocks(self, rows: int, count: int) -> np.ndarray:
         """Draw blocks of SeedLM, most of them with small exponents."""
@@ -259,9 +266,10 @@ def drawn_program(
     """Return the model of a random program: one of :data:`PROGRAMS`, of vectors of ``size``.
 
     Matrices have a trellis code of ``trellis`` bits a weight, if that is not 0, and with ``keeps``
-    some weights that are kept, and fit ``tune`` fraction bits; with ``seedlm``, they have SeedLM's blocks. Tables are int8. With
-    ``chooses``, the result is the number of the greatest element; with ``judges``, a loss and this
-    number. With ``inputs``, the dense network begins with a vector.
+    some weights that are kept, and fit ``tune`` fraction bits; with ``seedlm``, they have SeedLM's
+    blocks. Tables are int8. With ``chooses``, the result is the number of the greatest element;
+    with ``judges``, a loss and this number. With ``inputs``, the dense network begins with a
+    vector.
     """
     made = _Drawn(
         rng, trellis=trellis, seedlm=seedlm, keeps=keeps, tune=tune, inputs=inputs
