@@ -5,7 +5,7 @@ Both give the same bits on every machine.
 
 import numpy as np
 
-__all__ = ["DOUBLE", "product", "smallest", "whole_product"]
+__all__ = ["DOUBLE", "product", "whole_product"]
 
 #: Bits of the significand of a float32, and of a float64.
 SINGLE, DOUBLE = 24, 53
@@ -54,10 +54,3 @@ def whole_product(a: np.ndarray, b: np.ndarray, *, added: int = 1) -> np.ndarray
     single, double = bound < 1 << SINGLE, bound < 1 << DOUBLE
     kind = np.float32 if single else np.float64 if double else np.int64
     return a.astype(kind, copy=False) @ b.astype(kind, copy=False)
-
-
-def smallest(numbers: np.ndarray) -> np.ndarray:
-    """Return whole numbers in the smallest type that holds them."""
-    most = int(np.abs(numbers).max(initial=0))
-    kinds = {np.int8: 7, np.int16: 15, np.int32: 31, np.int64: 63}
-    return numbers.astype(next(kind for kind, bits in kinds.items() if most < 1 << bits))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from seedbed.golden.checks import require_integers
-from seedbed.golden.exact import smallest, whole_product
+from seedbed.golden.exact import whole_product
 from seedbed.golden.fixed import rounded, saturate, shifted
 from seedbed.golden.gemv import base_weights
 from seedbed.golden.softmax_loss import SoftmaxLoss
@@ -39,12 +39,19 @@ from seedbed.spec.vector_unit import ACTIVATIONS
 
 __all__ = [
     "WIDE_SUM", "FloatEngine", "Integers", "KeptWeights", "Reals", "SeedlmRows", "StreamEngine",
-    "TrellisRows", "label_losses",
+    "TrellisRows", "label_losses", "smallest",
 ]  # fmt: skip
 
 
 #: Bits of a sum of products of weights that are no small integers.
 WIDE_SUM = 56
+
+
+def smallest(numbers: np.ndarray) -> np.ndarray:
+    """Return whole numbers in the smallest type that holds them."""
+    most = int(np.abs(numbers).max(initial=0))
+    kinds = {np.int8: 7, np.int16: 15, np.int32: 31, np.int64: 63}
+    return numbers.astype(next(kind for kind, bits in kinds.items() if most < 1 << bits))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,10 +24,9 @@ from seedbed.flow.compress.importance import columns_at_once, feedback
 from seedbed.flow.compress.methods import outliers, with_targets
 from seedbed.flow.compress.packed import Config, Weights, unpack_rows
 from seedbed.flow.compress.search import tensor_scale
-from seedbed.golden.exact import smallest
 from seedbed.golden.gemv import trellis_rows
 from seedbed.golden.packing import codes_and_scales
-from seedbed.golden.stream_engine import Integers, SeedlmRows, TrellisRows
+from seedbed.golden.stream_engine import Integers, SeedlmRows, TrellisRows, smallest
 from seedbed.spec import TrellisConfig
 from seedbed.spec.gemv import EXPONENT_BITS
 from seedbed.spec.packing import GroupsConfig

@@ -94,7 +94,15 @@ def _defining_module(module: str, name: str) -> str:
     if find_spec(f"{module}.{name}"):
         return f"{module}.{name}"
     value = getattr(found, name)
-    return value.__module__ if isinstance(value, (type, FunctionType)) else module
+    if isinstance(value, (type, FunctionType)):
+        return value.__module__
+    # A constant does not say where it is from, but the package's imports do.
+    for node in ast.parse(Path(str(found.__file__)).read_text()).body:
+        if isinstance(node, ast.ImportFrom) and any(
+            name == (alias.asname or alias.name) for alias in node.names
+        ):
+            return node.module or module
+    return module
 
 
 @cache

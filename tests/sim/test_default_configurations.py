@@ -3,7 +3,20 @@
 The default of the other cores takes a minute or more: ``make sim`` has all of them.
 """
 
+from random import Random
+
 import pytest
+
+from seedbed.flow.cores.registry import CORES
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_the_default_configuration_has_a_case(name):
+    """Its random inputs fit it, whatever the seed."""
+    core = CORES[name]
+    config = core.configure({})
+    for seed in range(2):
+        assert core.case(config, Random(seed)).phases
 
 
 @pytest.mark.parametrize(
