@@ -551,12 +551,12 @@ def engine_image(
             raise ValueError(
                 f"the program needs {name} = {size} of the core, which has {getattr(config, name)}"
             )
-    packed = KINDS.index("trellis"), KINDS.index("seedlm")
     header = {
         "frame": writer.places.size, "store": sizes["store"], "row": writer.row,
         "cache": sizes["cache"], "block": block, "context": context,
         "tokens": min(writer.tokens, (1 << 24) - 1),
-        "trellis": config.code_field * any(record["kind"] in packed for record in writer.records)
+        "trellis": config.code_field
+        * any(KINDS[record["kind"]] == config.packed for record in writer.records)
         + bool(fraction),
         "fraction": fraction,
         "choose": any(record["target"] == TARGETS.index("choose") for record in writer.records),

@@ -143,15 +143,20 @@ class EngineParameters:
             raise ValueError(f"{name} has blocks of SeedLM, which need seedlm = True of the core")
         if of.weights.min() < low or of.weights.max() > high or of.sum_width != 32:
             raise ValueError(f"the weights of {name} must be integers in {low}..{high}")
-        rows = _padded(of.weights.astype(np.int8), 1, config.weights)
-        return [rows[k : k + config.entries].tobytes() for k in range(0, len(rows), config.entries)]
+        return self._parts(_padded(of.weights.astype(np.int8), 1, config.weights))
 
     def _blocks(self, name: str) -> list[bytes]:
         """Return rows of blocks, as many together as :meth:`_weights` does."""
         config, of = self.config, self.of[name].seedlm
         assert of is not None
-        rows = _padded(of.blocks.astype("<u4"), 1, config.beat_bits // of.code.block_bits)
-        return [rows[k : k + config.entries].tobytes() for k in range(0, len(rows), config.entries)]
+        return self._parts(
+            _padded(of.blocks.astype("<u4"), 1, config.beat_bits // of.code.block_bits)
+        )
+
+    def _parts(self, rows: np.ndarray) -> list[bytes]:
+        """Return rows, as many together as there are constants in a beat."""
+        count = self.config.entries
+        return [rows[k : k + count].tobytes() for k in range(0, len(rows), count)]
 
     def _symbols(self, name: str) -> list[bytes]:
         """Return rows of symbols, interleaved, as many as :meth:`_weights` does."""
@@ -160,9 +165,10 @@ class EngineParameters:
         symbols = _padded(of.symbols.astype(np.uint8), config.ways, config.weights)
         bits = np.unpackbits(symbols[..., None], axis=-1, count=of.code.bits, bitorder="little")
         # Rows that are read together, a row of these, a beat, bits of a row in it.
-        parts = bits.reshape(-1, config.ways, self._row_beats(name), config.weights * of.code.bits)
+        beats = config.row_beats("trellis", symbols.shape[1])
+        parts = bits.reshape(-1, config.ways, beats, config.weights * of.code.bits)
         raw = np.packbits(parts.swapaxes(1, 2), bitorder="little").tobytes()
-        size = config.entries // config.ways * self._row_beats(name) * config.beat_bits // 8
+        size = config.entries // config.ways * beats * config.beat_bits // 8
         return [raw[k : k + size] for k in range(0, len(raw), size)]
 
     def _kept(self, name: str) -> tuple[bytes, np.ndarray]:
@@ -187,6 +193,3 @@ class EngineParameters:
         words = columns << KEPT["difference"] | found & 2 * half - 1
         words |= (of.kept is not None) << KEPT["difference"] + KEPT["column"]
         return words.astype("<u4").tobytes(), counts
-
-    def _row_beats(self, name: str) -> int:
-        return -(-self.of[name].weights.shape[1] // self.config.weights)

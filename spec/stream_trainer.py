@@ -12,6 +12,7 @@ from seedbed.spec.stream_engine import (
 )
 
 __all__ = [
+    "MOST_SAMPLE",
     "SAMPLE_WORD",
     "STEP_SEED_BITS",
     "STREAM_TRAINER_KINDS",
@@ -26,6 +27,8 @@ STREAM_TRAINER_STATUS = (*STREAM_ENGINE_STATUS, "command", "aborted")
 #: Fields of the word of 32 bits that a token of a sample has in memory, the lowest first.
 SAMPLE_WORD: dict[str, int] = {"token": 23, "last": 1, "label": 8}
 
+#: The most beats of a sample that any core takes.
+MOST_SAMPLE = 4096
 #: Bits of the seed of a step.
 STEP_SEED_BITS = 23
 
@@ -63,7 +66,7 @@ class StreamTrainerConfig(StreamEngineConfig):
         super().__post_init__()
         require_int("tune", self.tune, 1, 12)
         require_int("classes", self.classes, 2, 256)
-        require_int("sample", self.sample, 2, 4096)
+        require_int("sample", self.sample, 2, MOST_SAMPLE)
         require_int("batch", self.batch, 1, 1 << (BATCH_BITS - 1))
 
     @property

@@ -76,6 +76,22 @@ def ports_of():
     return named
 
 
+@pytest.fixture(scope="session")
+def succeeds():
+    """Call the command line in a folder, for the files of a fixture."""
+    from seedbed.boards.cli.app import main
+
+    def call(words, folder):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setattr(sys, "argv", ["seedbed", *words])
+            with pytest.raises(SystemExit) as left:
+                main()
+        assert not left.value.code
+
+    return call
+
+
 @pytest.fixture
 def called(monkeypatch, capsys):
     """Call the command line in this process, which has imported it; return status and output."""

@@ -15,7 +15,7 @@ from seedbed.flow.cores import registry
 from seedbed.flow.jobs import dense_program
 from seedbed.flow.jobs.data import digits, mnist
 from seedbed.flow.jobs.kept_tuning import Model
-from seedbed.flow.jobs.program_core import Fitted, fitted
+from seedbed.flow.jobs.program_core import Fitted, fitted, trainer_params
 from seedbed.flow.jobs.program_rtl import CORE, LATENCY, emitted_core, emitted_program
 from seedbed.flow.jobs.sparse_trainer_rtl import Drawn, Settings, images
 from seedbed.flow.run.files import write_atomic
@@ -31,8 +31,6 @@ __all__ = ["TRAINER", "run_program"]
 #: The core that trains alone.
 TRAINER = "stream_trainer"
 
-#: The most beats of a sample of any core.
-MOST_SAMPLE = 4096
 #: Images of a block, and those that share a pass over the weights.
 BLOCK, VECTORS = 8, 4
 
@@ -136,12 +134,8 @@ def _alone(
     samples = dense_program.as_samples(drawn.x, drawn.labels, drawn.order[0], block)
     work = dense_program.as_work(settings, block)
     core = registry.find(TRAINER)
-    params = found.params | {"block": block, "context": block, "batch": work.batch}
-    widest = core.configure(params | {"sample": MOST_SAMPLE})
-    raw = stream_trainer.sample_bytes(
-        widest, samples[0], stream_trainer.head_beats(widest, samples)
-    )
-    params["sample"] = 8 * len(raw) // widest.beat_bits
+    params = found.params | {"block": block, "context": block}
+    params = trainer_params(params, samples, work.batch)
     config = core.configure(params)
     with threadpool_limits(1):
         if not rtl:

@@ -1,11 +1,9 @@
 """Export of a network with kept weights for ``stream_trainer``: program, samples, a training."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Shape
 
 from seedbed.flow.cores import registry
 from seedbed.flow.export.bundle import Export
@@ -17,22 +15,15 @@ from seedbed.flow.export.trainer import network_samples, network_tensors
 from seedbed.flow.importer.packed_rows import trellis_integers
 from seedbed.flow.jobs.dense_program import EPS, LEARNS, MOST, as_samples, judged_network
 from seedbed.flow.jobs.kept_tuning import Model
-from seedbed.flow.jobs.program_core import Fitted, fitted
-from seedbed.golden.engine_parameters import image_bytes
-from seedbed.golden.stream_engine import Integers, KeptWeights, Reals, StreamEngine
-from seedbed.golden.stream_trainer import (
-    Sample,
-    Work,
-    head_beats,
-    sample_bytes,
-    train,
-    training,
-)
+from seedbed.flow.jobs.program_core import Fitted, fitted, trainer_params
+from seedbed.golden.stream_engine import KeptWeights, Reals, StreamEngine
+from seedbed.golden.stream_trainer import Sample, Work, train, training
 from seedbed.hw.kept.stream_trainer_layouts import job_layout, log_layout
 from seedbed.sim.cases.stream_engine import limits
 from seedbed.sim.cases.stream_trainer import job
+from seedbed.sim.jobs.stream_job import whole_beats
+from seedbed.sim.jobs.trainer_job import contents
 from seedbed.spec import StreamTrainerConfig, TrellisConfig
-from seedbed.spec.stream_trainer import STEP_SEED_BITS
 
 __all__ = ["export"]
 
@@ -61,34 +52,31 @@ def export(request: Request) -> Export:
     try:
         engine = _engine(tensors, given.pop("tune", None), np.ldexp(x, unit), -unit)
         found, config, samples = _fitted(engine, given, own, x, np.random.default_rng(request.seed))
-        work = Work(
-            batch=config.batch, seed=request.seed, eps=EPS, most=MOST, **LEARNS
-        )  # fmt: skip
-        done = _trained(config, found, engine, samples, work)
+        work = Work(batch=config.batch, seed=request.seed, eps=EPS, most=MOST, **LEARNS)
+        memories, constants = _trained(config, found, engine, samples, work)
     except (TypeError, ValueError) as problem:
         raise ValueError(f"{where}: {problem}") from problem
     program = engine.program
     logits = program.vectors[program.operations[-1].sources[0]]
     kept = [of.kept for of in engine.parameters.values() if of.kept]
-    tuned = found.image.tuned
+    count = sum(len(each.rows) for each in kept)
     return Export(
         core=request.core,
         params=found.params,
         title=f"{request.core.name}, network of {where!a}",
-        memories=done.pop("memories"),
-        constants={
-            "FIRST": tuned[0], "END": tuned[1], "SAMPLES": len(samples),
+        memories=memories,
+        constants=constants
+        | {
             "IMAGES": len(x), "SAMPLE_SCALE": unit, "LOGIT_SCALE": -logits.fraction,
-            "KEPT": sum(len(each.rows) for each in kept), "KEPT_FRACTION": kept[0].fraction,
-            **done,
+            "KEPT": count, "KEPT_FRACTION": kept[0].fraction,
         },
         numbers={"x": x},
         notes=[
-            f"{len(tensors)} layers: {', '.join(tensor.name for tensor in tensors)}; "
-            f"{sum(len(each.rows) for each in kept)} kept weights",
+            f"{len(tensors)} layers: {', '.join(tensor.name for tensor in tensors)}; {count} kept "
+            "weights",
             f"A number of a vector is in units of 2^{unit}, a loss in 2^{-logits.fraction}",
-            f"{len(samples)} samples of {config.block} vectors, from beat {done['SAMPLES_AT']}; a "
-            f"training of {done['STEPS']} steps",
+            f"{len(samples)} samples of {config.block} vectors, from beat "
+            f"{constants['SAMPLES_AT']}; a training of {constants['STEPS']} steps",
         ],
     )  # fmt: skip
 
@@ -105,44 +93,37 @@ def _engine(tensors: list[Tensor], fraction: int | None, x: np.ndarray, bits: in
             raise ValueError(f"tensor {tensor.name!r} must have rows of the core's trellis code")
         of = trellis_integers(code, tensor.raw, tensor.columns, tensor.meta.scale)
         rows.append(of)
-        where = np.divmod(tensor.kept.indices, tensor.columns)
-        scales = np.ldexp(of.multipliers[where[0]].clip(1).astype(np.float64), -of.fraction)
-        units.append((*where, tensor.kept.differences / scales))
+        of_row = of.multipliers[tensor.kept.indices // tensor.columns].clip(1)
+        units.append(tensor.kept.differences / np.ldexp(of_row.astype(np.float64), -of.fraction))
     fraction = _fraction(units) if fraction is None else fraction
     program, found = judged_network(layers, rows, x, bits)
-    return StreamEngine(program, _with_kept(found, units, fraction))
+    for name, tensor, values in zip(found, tensors, units, strict=True):
+        if len(values):
+            found[name] = replace(found[name], kept=_kept(tensor, values, fraction))
+    if not any(of.kept for of in found.values()):
+        raise ValueError("no weights are kept, so that there is nothing to train")
+    return StreamEngine(program, found)
 
 
-def _fraction(units) -> int:
+def _fraction(units: list[np.ndarray]) -> int:
     """Return fraction bits of values with which the greatest one can grow to its double."""
-    peak = max((np.abs(values).max(initial=0.0) for *_, values in units), default=0.0)
-    most = int(np.log2(KeptWeights.peak / max(2 * float(peak), 1.0)))
+    peak = max(float(np.abs(values).max(initial=0.0)) for values in units)
+    most = int(np.log2(KeptWeights.peak / max(2 * peak, 1.0)))
     if most < 1:
         raise ValueError("a kept weight differs too much from its trellis code to be trained")
     return min(StreamTrainerConfig.tune, most)
 
 
-def _with_kept(found: Mapping[str, Integers], units, fraction: int) -> dict[str, Integers]:
-    """Return parameters with their kept weights."""
-    parameters = dict(found)
-    for name, (rows, columns, values) in zip(found, units, strict=True):
-        if not len(rows):
-            continue
-        numbers = np.rint(np.ldexp(values, fraction))
-        if (np.abs(numbers) >= KeptWeights.peak).any():
-            raise ValueError(
-                f"kept weights must differ by less than {KeptWeights.peak >> fraction} units from "
-                f"their trellis code with {fraction} fraction bits"
-            )
-        order = np.lexsort((columns, rows))
-        kept = KeptWeights(
-            rows=rows[order], columns=columns[order], values=numbers[order].astype(np.int64),
-            fraction=fraction,
-        )  # fmt: skip
-        parameters[name] = replace(parameters[name], kept=kept)
-    if not any(of.kept for of in parameters.values()):
-        raise ValueError("no weights are kept, so that there is nothing to train")
-    return parameters
+def _kept(tensor: Tensor, values: np.ndarray, fraction: int) -> KeptWeights:
+    """Return the kept weights of a tensor, ``values`` in units of its trellis code."""
+    numbers = np.rint(np.ldexp(values, fraction)).astype(np.int64)
+    if (np.abs(numbers) >= KeptWeights.peak).any():
+        raise ValueError(
+            f"kept weights must differ by less than {KeptWeights.peak >> fraction} units from "
+            f"their trellis code with {fraction} fraction bits"
+        )
+    rows, columns = np.divmod(tensor.kept.indices, tensor.columns)
+    return KeptWeights(rows=rows, columns=columns, values=numbers, fraction=fraction)
 
 
 def _fitted(
@@ -158,22 +139,17 @@ def _fitted(
     labels = rng.integers(0, found.config.classes, len(x))
     samples = as_samples(x, labels, np.arange(len(x)), found.config.block)
     batch = own.get("batch", min(BATCH, len(samples)))
-    widest = StreamTrainerConfig(**found.params, sample=4096, batch=batch)
-    size = len(sample_bytes(widest, samples[0], head_beats(widest, samples)))
-    params = found.params | {"batch": batch, "sample": 8 * size // widest.beat_bits} | own
+    params = trainer_params(found.params, samples, batch) | own
     return replace(found, params=params), StreamTrainerConfig(**params), samples
 
 
 def _trained(
     config: StreamTrainerConfig, found: Fitted, engine: StreamEngine, samples: list[Sample],
     work: Work,
-) -> dict[str, Any]:  # fmt: skip
+) -> tuple[list[Memory], dict[str, int]]:  # fmt: skip
     """Return the memories of a training, and its numbers."""
-    head, image = head_beats(config, samples), found.image
-    address = len(image.beats) + image.saved
-    raw = image_bytes(config.engine, image.beats).ljust(address * config.beat_bits // 8, b"\0")
-    parts = [sample_bytes(config, each, head) for each in samples]
-    raw += b"".join(parts)
+    image, size = found.image, config.beat_bits // 8
+    raw, address = contents(config, image, samples)
     model = Model(engine, found.config, image)
     results: list[np.ndarray] = []
     steps = [step for step, *_ in train(config, model, samples, work, done=results.append)]
@@ -181,27 +157,28 @@ def _trained(
     commands = [
         job(config, "load", **limits(config.engine, image)), job(config, "train", **fields)
     ]  # fmt: skip
-    losses = np.concatenate(results)
-    rows = np.pad(losses, ((0, 0), (0, config.lanes - losses.shape[1] % config.lanes)))
-    log = [log_layout(config).const({"seed": s.seed, "change": s.change}).as_bits() for s in steps]
-    size = config.beat_bits // 8
-    return {
-        "memories": [
-            Memory(
-                name="memory", title="i_read_data", width=config.beat_bits,
-                raw=np.frombuffer(raw, np.uint8).reshape(-1, size),
-            ),
-            Memory.integers("commands", "i, all fields", job_layout(config).size, commands),
-            Memory.of(
-                "results", "o_values", config.unit.residual_width, rows[:, : config.lanes]
-            ),
-            Memory.integers("log", "o_log, all fields", Shape.cast(log_layout(config)).width, log),
-            Memory(
-                name="trained", title="the beats of kept weights after the training",
-                width=config.beat_bits, raw=model.tuner.words.view(np.uint8).reshape(-1, size),
-            ),
-        ],
-        "MEMORY_BEATS": len(raw) // size, "SAMPLES_AT": address, "HEAD": head,
-        "SAMPLE_BEATS": len(parts[0]) // size, "BATCH": work.batch, "STEPS": len(steps),
-        "SEED": work.seed % (1 << STEP_SEED_BITS),
+    logged = log_layout(config)
+    log = [logged.const({"seed": step.seed, "change": step.change}).as_bits() for step in steps]
+    values = whole_beats(config, np.concatenate(results))
+
+    def beats(name: str, title: str, raw: bytes) -> Memory:
+        words = np.frombuffer(raw, np.uint8).reshape(-1, size)
+        return Memory(name=name, title=title, width=config.beat_bits, raw=words)
+
+    memories = [
+        beats("memory", "i_read_data", raw),
+        Memory.integers("commands", "i, all fields", job_layout(config).size, commands),
+        Memory.of("results", "o_values", config.unit.residual_width, values),
+        Memory.integers("log", "o_log, all fields", logged.size, log),
+        beats(
+            "trained", "the beats of kept weights after the training", model.tuner.words.tobytes()
+        ),
+    ]
+    first, end = image.tuned
+    constants = {
+        "FIRST": first, "END": end, "SAMPLES": len(samples), "MEMORY_BEATS": len(raw) // size,
+        "SAMPLES_AT": address, "HEAD": fields["head"],
+        "SAMPLE_BEATS": (len(raw) // size - address) // len(samples), "BATCH": work.batch,
+        "STEPS": len(steps), "SEED": work.seed,
     }  # fmt: skip
+    return memories, constants

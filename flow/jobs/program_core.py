@@ -1,5 +1,6 @@
 """The core that runs a program: its parameters, and the contents of its memory."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import Any
@@ -10,6 +11,8 @@ from seedbed.flow.cores.core import Core
 from seedbed.golden.engine_image import EngineImage, engine_image
 from seedbed.golden.engine_parameters import image_bytes
 from seedbed.golden.stream_engine import StreamEngine
+from seedbed.golden.stream_trainer import Sample, head_beats, sample_bytes
+from seedbed.spec import StreamTrainerConfig
 from seedbed.spec.engine_records import HEADER, RECORD_BITS, unpacked
 from seedbed.spec.stream_engine import (
     TRELLIS_BITS,
@@ -22,8 +25,9 @@ from seedbed.spec.stream_engine import (
     StreamEngineConfig,
     Vector,
 )
+from seedbed.spec.stream_trainer import MOST_SAMPLE
 
-__all__ = ["Fitted", "choosing", "fitted"]
+__all__ = ["Fitted", "choosing", "fitted", "trainer_params"]
 
 #: The most that the store, the cache and the list of records of a core may have.
 MOST = {"store": 1 << 14, "cache": 1 << 16, "records": 4096}
@@ -102,6 +106,19 @@ def fitted(core: Core, engine: StreamEngine, *, block: int, context: int, **give
     sizes = {name: max(least, header[name]) for name, least in LEAST.items()}
     params = sizes | params | {"block": block}
     return Fitted(params, core.configure(params), image)
+
+
+def trainer_params(
+    params: Mapping[str, Any], samples: Sequence[Sample], batch: int
+) -> dict[str, Any]:
+    """Return the parameters of the smallest trainer of a program for samples of one size.
+
+    ``params`` are those of its engine, and ``batch`` the most samples of a batch. Raises
+    ``ValueError`` for a sample that no core takes.
+    """
+    widest = StreamTrainerConfig(**params, sample=MOST_SAMPLE, batch=batch)
+    raw = sample_bytes(widest, samples[0], head_beats(widest, samples))
+    return {**params, "batch": batch, "sample": 8 * len(raw) // widest.beat_bits}
 
 
 def _classes(program: Program) -> int:

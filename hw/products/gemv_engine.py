@@ -34,8 +34,7 @@ def plain_latency(config: GemvConfig) -> int:
 
 def latency(config: GemvConfig) -> int:
     """Return :attr:`GemvEngine.latency`."""
-    decode = gemv_decode.latency(config)
-    return decode + mac_array.latency(config.mac) + row_scale.latency(config)
+    return gemv_decode.latency(config) + mac_array.latency(config.mac) + row_scale.latency(config)
 
 
 class _Job:
@@ -156,11 +155,10 @@ class GemvEngine(wiring.Component):
             self.o.payload.status.eq(Mux(job.error_result, job.status, 0)),
             self.o.payload.last.eq(job.error_result | (job.flushing & job.last_in_flight)),
         ]
-        sums = Value.cast(self.o.payload.sum)
-        if self.config.trellis:
-            m.d.comb += sums.eq(found.payload)
-        else:
-            m.d.comb += sums.eq(Mux(job.error_result, 0, Value.cast(mac.o.payload.sums)))
+        sums = found.payload
+        if not self.config.trellis:
+            sums = Mux(job.error_result, 0, Value.cast(sums.sums))
+        m.d.comb += Value.cast(self.o.payload.sum).eq(sums)
         self._multiply(m, memory, decode, mac, job)
         return m
 
@@ -181,10 +179,9 @@ class GemvEngine(wiring.Component):
         ]
         if self.config.decode == "seedlm":
             # For which beats those vectors are that come now.
-            plain = Signal(name="loads_plain")
+            m.d.comb += memory.plain.eq(plain := Signal())
             with m.If(memory.start):
                 m.d.sync += plain.eq(self.i.payload.plain)
-            m.d.comb += memory.plain.eq(plain)
         # That of the job that runs, while another one's vectors come.
         with m.If(job.loading | (job.accepts & self.swap)):
             m.d.sync += job.last_beat.eq(memory.last_row)

@@ -30,7 +30,7 @@ from seedbed.sim.payloads import pack, words
 from seedbed.sim.verilog.cosim import Bench, Cosim
 from seedbed.spec.stream_trainer import STREAM_TRAINER_STATUS, StreamTrainerConfig
 
-__all__ = ["Training", "bench", "run"]
+__all__ = ["Training", "bench", "contents", "run"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,16 @@ def bench(config: StreamTrainerConfig) -> Bench:
     return Bench(StreamTrainer(config).signature, page=config.burst)
 
 
+def contents(
+    config: StreamTrainerConfig, image: EngineImage, samples: Sequence[Sample]
+) -> tuple[bytes, int]:
+    """Return a memory with a program and samples after it, and the beat of the first sample."""
+    address = len(image.beats) + image.saved
+    raw = image_bytes(config.engine, image.beats).ljust(address * config.beat_bits // 8, b"\0")
+    head = head_beats(config, samples)
+    return raw + b"".join(sample_bytes(config, each, head) for each in samples), address
+
+
 def run(
     cosim: Cosim, config: StreamTrainerConfig, image: EngineImage, program: Tuned,
     samples: Sequence[Sample], work: Work, *, memory: Memory,
@@ -56,9 +66,7 @@ def run(
     ``program`` is the model of it. Raises :class:`~seedbed.sim.harness.Mismatch` for a status, a
     result or a step that differs.
     """
-    head, address = head_beats(config, samples), len(image.beats) + image.saved
-    raw = image_bytes(config.engine, image.beats).ljust(address * config.beat_bits // 8, b"\0")
-    raw += b"".join(sample_bytes(config, each, head) for each in samples)
+    raw, address = contents(config, image, samples)
     beats = np.frombuffer(raw, "<u4")
     cosim.fill(memory, 32 * len(beats) // config.beat_bits, beats)
     limit = limits(config.engine, image)

@@ -40,10 +40,8 @@ GEMV = ["--core", "gemv", "--set", "beat_bits=64", "--set", "columns=64", "--set
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory):
+def files(tmp_path_factory, succeeds):
     """A checkpoint, and the same one packed in every format."""
-    from seedbed.boards.cli.app import main
-
     folder = tmp_path_factory.mktemp("packed")
     tensor = np.random.default_rng(1).normal(size=SHAPE).astype("f4")
     save_file({"w": tensor, "bias": tensor[0]}, folder / "float.safetensors")
@@ -69,12 +67,7 @@ def files(tmp_path_factory):
     run["trained"] = [*run["kept"][:2], "trained.safetensors", *TRELLIS, "--jobs", "1"]
     run["trained"] += ["--bits", "4", "--keep", "mask.safetensors"]
     for words in run.values():
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(folder)
-            patch.setattr("sys.argv", ["seedbed", *words])
-            with pytest.raises(SystemExit) as left:
-                main()
-        assert not left.value.code
+        succeeds(words, folder)
     return folder
 
 

@@ -23,22 +23,14 @@ SMALL = ["--set", "lanes=2", "--set", "beat_bits=128"]
 
 
 @pytest.fixture(scope="module")
-def imported(tmp_path_factory):
+def imported(tmp_path_factory, succeeds):
     """Folders of a decoder in three formats, and of an encoder."""
-    from seedbed.boards.cli.app import main
-
     folder = tmp_path_factory.mktemp("imported")
     for form, keep in (("plain", 0), ("trellis", 0.01), ("seedlm", 0)):
         plan = transformer_import.plan(llm.random_model(), form, keep=keep)
         transformer_import.write(plan, folder / form, transformer_import.CALIBRATION, None)
     write_bert(folder / "bert")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "sys.argv", ["seedbed", "import", f"{folder}/bert", "-o", f"{folder}/encoder"]
-        )
-        with pytest.raises(SystemExit) as left:
-            main()
-    assert not left.value.code
+    succeeds(["import", "bert", "-o", "encoder"], folder)
     return folder
 
 

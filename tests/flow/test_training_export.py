@@ -26,10 +26,8 @@ SMALL = ["--core", "stream_trainer", "--set", "lanes=2", "--set", "beat_bits=128
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory):
+def files(tmp_path_factory, succeeds):
     """A network packed in a trellis code, with kept weights and without, and in SeedLM's blocks."""
-    from seedbed.boards.cli.app import main
-
     folder, rng = tmp_path_factory.mktemp("packed"), np.random.default_rng(2)
     network = {
         f"fc{k}.weight": (rng.normal(size=shape) / 4).astype("f4")
@@ -48,12 +46,7 @@ def files(tmp_path_factory):
         [*compress, "other.safetensors", *code, "--bits", "4", "--state-bits", "8", *keep],
         [*compress, "blocks.safetensors", "--bits", "4", "--jobs", "1", *keep],
     ):  # fmt: skip
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(folder)
-            patch.setattr("sys.argv", ["seedbed", *run])
-            with pytest.raises(SystemExit) as left:
-                main()
-        assert not left.value.code
+        succeeds(run, folder)
     return folder
 
 

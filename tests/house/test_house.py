@@ -242,10 +242,10 @@ def test_the_page_on_installing_names_what_the_report_leaves_out():
 
 
 def test_cores_are_in_files_and_methods_that_can_be_read_at_once():
-    """360 lines: a core of 20 or 30 fields describes each of them in its file."""
+    """350 lines: a core of 20 or 30 fields describes each of them in its file."""
     for path in sorted((ROOT / "hw").rglob("*.py")):
         text = path.read_text()
-        assert text.count("\n") <= 360, path.name
+        assert text.count("\n") <= 350, path.name
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef):
                 lines = node.end_lineno - node.lineno + 1
