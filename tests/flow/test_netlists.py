@@ -55,9 +55,8 @@ def test_the_commands_for_devices_without_initial_values(name, tmp_path, kept):
     write(CORES[name], mapped.params(name), tmp_path, kept=kept)
     script = re.sub(r"\blfsr\b", name, script)
     synth.yosys(tmp_path, "microchip", f"{script}\nselect -assert-min 1 t:SLE\n")
-    if name == "lfsr":
-        with pytest.raises(RuntimeError, match="initialized D flip-flops are not supported"):
-            synth.yosys(tmp_path, "refused", re.sub("setattr.*", "", script))
+    with pytest.raises(RuntimeError, match="initialized D flip-flops are not supported"):
+        synth.yosys(tmp_path, "refused", re.sub("setattr.*", "", script))
 
 
 @pytest.mark.parametrize("target", netlists.MODELS)

@@ -72,7 +72,7 @@ def test_programs_on_the_emitted_verilog(weights, tmp_path, kept):
                 assert 0 < each.cycles - sum(each.kinds.values()) < 40 + 40 * pauses
                 assert all(each.kinds.values())
     first = engine.parameters["w4"]
-    other = {**engine.parameters, "w4": replace(first, weights=first.weights[::-1])}
+    other = {**engine.parameters, "w4": replace(first, multipliers=first.multipliers ^ 0x4000)}
     wrong = StreamEngine(engine.program, other)
     with pytest.raises(Mismatch, match=r"beat \d+ of the result is not the model's"):
         run(core, wrong, image, blocks)

@@ -54,7 +54,7 @@ def test_a_text_in_the_emitted_verilog(build, form, keep):
         assert [block.tokens for block in core.blocks] == [4, 1]
         for name in ("model.layers.1.mlp.up_proj", "model.layers.0.self_attn.v_proj"):
             of = engine.parameters[name]
-            engine.parameters[name] = replace(of, weights=of.weights[::-1])
+            engine.parameters[name] = replace(of, multipliers=-(-of.multipliers * 5 >> 2))
             with pytest.raises(Mismatch, match=r"beat \d+ of the result is not the model's"):
                 llm.generated(core, first, 1, frozenset())
             engine.parameters[name] = of
