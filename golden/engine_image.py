@@ -241,6 +241,9 @@ class _Writer:
 
     def _embed(self, what: str, op: Embed) -> None:
         vector = self.program.vectors[op.target]
+        if any(self.parameters[name].groups for name in op.parameters):
+            self._embed_groups(what, op)
+            return
         for k, name in enumerate(op.parameters):
             shift = self.stored.scale(name)[1] - vector.fraction
             rows = len(self.parameters[name].weights)
@@ -261,6 +264,23 @@ class _Writer:
                 target_place=self._place(op.target), address=self.stored.matrix(name),
             )  # fmt: skip
 
+    def _embed_groups(self, what: str, op: Embed) -> None:
+        """Add the digits of a row, which is stored as rounded to the vector's format."""
+        if op.positions:
+            raise ValueError(f"{what} must not have a table of positions beside groups in the core")
+        vector = self.program.vectors[op.target]
+        self.tokens = min(self.tokens, len(self.parameters[op.table].weights))
+        planes = self.stored.planes(op.table, vector.fraction)
+        for k, address in enumerate(planes):
+            last = k == len(planes) - 1
+            self._record(
+                last=last, operation="scale", numbers="token", length=vector.length,
+                constant=1 << 8 * (len(planes) - 1 - k), wide=vector.wide if last else 1,
+                add=k > 0, addends="store" if k else "none",
+                addend_place=self._place(op.target), target="store",
+                target_place=self._place(op.target), address=address,
+            )  # fmt: skip
+
     def _matrix(self, what: str, op: Matrix) -> None:
         source, target = (self.program.vectors[name] for name in (op.source, op.target))
         if source.length > self.config.columns:
@@ -276,7 +296,8 @@ class _Writer:
             length=source.length, rows=rows, narrow=source.wide,
             shift=self._shift(what, shift, least), add=op.add,
             wide=target.wide and not op.activation, number_place=self._place(op.source),
-            address=self.stored.matrix(op.weights), constant=self.stored.kept.get(op.weights, 0),
+            address=self.stored.matrix(op.weights),
+            constant=self.stored.kept.get(op.weights, 0) or self.stored.whole(op.weights),
             **self._matrix_target(op),
         )  # fmt: skip
         if op.activation:
@@ -516,7 +537,8 @@ def engine_image(
     program, parameters
         As :class:`~seedbed.golden.stream_engine.StreamEngine` takes them. Matrices have int8
         weights and a multiplier a row. Those with a trellis code are symbols in memory where the
-        core has this code, and int8 elsewhere. Those of SeedLM need a core that has its blocks.
+        core has this code, and int8 elsewhere. Those of SeedLM or of groups need a core that has
+        these.
     block
         The most tokens of a block.
     context
@@ -607,7 +629,7 @@ def _joining(body: list[dict]) -> str:
     if not all(each["by_token"] and each["target"] == TARGETS.index("store") for each in body):
         return ""
     kinds = {each["kind"] for each in body}
-    if kinds <= {KINDS.index(name) for name in ("matrix", "trellis", "seedlm")}:
+    if kinds <= {KINDS.index(name) for name in ("matrix", "trellis", "seedlm", "groups")}:
         return "matrix"
     memory = {NUMBERS.index(name) for name in ("words", "token", "position")}
     reads = any(

@@ -4,18 +4,26 @@ Entries of 64 bits have a factor in the lower half and a number in the upper hal
 and the bias of a row, the gain and the bias of an element, a step of an angle. A matrix or a table
 has, for as many rows as a beat has entries, the beat of these entries and then the rows, int8
 weights that begin in a new beat. Rows of a trellis code are interleaved: a beat has a part of each
-of 8 / ``trellis`` rows, symbols of the same columns. Rows of SeedLM have 32 bits a block.
+of 8 / ``trellis`` rows, symbols of the same columns. Rows of SeedLM have 32 bits a block. Of groups,
+the scales and minima of as many rows as there are entries are between these and the rows: 32 bits a
+group.
 """
 
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from seedbed.golden.fixed import shifted
 from seedbed.golden.stream_engine import Integers
 from seedbed.spec.engine_records import KEPT, KEPT_BEATS, KEPT_COUNT
+from seedbed.spec.gemv import FACTOR_BITS, FACTOR_SHIFT, GROUP
 from seedbed.spec.stream_engine import Embed, Program, StreamEngineConfig
 
 __all__ = ["EngineParameters", "entries", "image_beats", "image_bytes"]
+
+
+#: Rows of a table that are made digits together.
+PLANE_ROWS = 4096
 
 
 def image_bytes(config: StreamEngineConfig, beats: Iterable[int]) -> bytes:
@@ -104,6 +112,8 @@ class EngineParameters:
             multipliers = multipliers | counts << 32 - KEPT_COUNT
         elif self.packing(name) == "seedlm":
             rows = self._blocks(name)
+        elif self.packing(name) == "groups":
+            rows = self._codes(name)
         else:
             rows = self._weights(name)
         for k, part in enumerate(rows):
@@ -121,6 +131,9 @@ class EngineParameters:
         if self.packing(name) == "seedlm":
             assert of.seedlm is not None
             return of.multipliers, of.seedlm.fraction
+        if self.packing(name) == "groups":
+            assert of.groups is not None
+            return of.multipliers, of.groups.fraction - self._lowest(name)
         low = max(0, int(of.multipliers.max()).bit_length() - self.config.unit.factor_bits)
         if of.multipliers.min() < 0 or (of.multipliers & (1 << low) - 1).any():
             raise ValueError(f"the multipliers of {name} must be in 0..{most}")
@@ -129,6 +142,8 @@ class EngineParameters:
     def packing(self, name: str) -> str:
         """Return how the core decodes the rows of a matrix, "" for int8."""
         of, config = self.of[name], self.config
+        if config.groups:
+            return "groups" if of.groups else ""
         if name in self._tables:
             return ""
         if config.seedlm:
@@ -141,6 +156,8 @@ class EngineParameters:
         low, high = -(1 << config.weight_width - 1), (1 << config.weight_width - 1) - 1
         if of.seedlm and name not in self._tables:
             raise ValueError(f"{name} has blocks of SeedLM, which need seedlm = True of the core")
+        if of.groups:
+            raise ValueError(f"{name} has groups of codes, which need groups = True of the core")
         if of.weights.min() < low or of.weights.max() > high or of.sum_width != 32:
             raise ValueError(f"the weights of {name} must be integers in {low}..{high}")
         return self._parts(_padded(of.weights.astype(np.int8), 1, config.weights))
@@ -152,6 +169,72 @@ class EngineParameters:
         return self._parts(
             _padded(of.blocks.astype("<u4"), 1, config.beat_bits // of.code.block_bits)
         )
+
+    def planes(self, name: str, fraction: int) -> list[int]:
+        """Return the addresses of a table of groups as tables of int8, the highest digits first.
+
+        A row is rounded to ``fraction`` fraction bits, and written in digits -128..127 to the
+        base 256, as many as the greatest element needs.
+        """
+        of, parts = self.of[name], []
+        for first in range(0, len(of.weights), PLANE_ROWS):
+            rows = np.arange(first, min(first + PLANE_ROWS, len(of.weights)))
+            parts.append(shifted(of.row(rows), of.fraction - fraction).astype(np.int32))
+        left, found = np.concatenate(parts), []
+        while not found or left.any():
+            low = left.astype(np.int8)
+            found.append(low)
+            left = left - low >> 8
+        return [self._plane(f"{name} {fraction} {k}", each) for k, each in enumerate(found)][::-1]
+
+    def _plane(self, key: str, rows: np.ndarray) -> int:
+        """Return the address of rows of int8 without constants of their own."""
+        beat = bytes(self.config.beat_bits // 8)
+        parts = self._parts(_padded(rows, 1, self.config.weights))
+        return self.put(b"".join(each for part in parts for each in (beat, part)), key)
+
+    def whole(self, name: str) -> bool:
+        """Return whether codes of groups have 8 bits."""
+        of = self.of[name].groups
+        return self.packing(name) == "groups" and of is not None and of.bits == 8
+
+    def _lowest(self, name: str) -> int:
+        """Return how many low bits all scales and minima of a matrix have as 0."""
+        of = self.of[name].groups
+        assert of is not None
+        bits = int(np.bitwise_or.reduce(of.scales, axis=None))
+        bits |= int(np.bitwise_or.reduce(of.minima, axis=None))
+        return (bits & -bits).bit_length() - 1 if bits else 0
+
+    def _codes(self, name: str) -> list[bytes]:
+        """Return rows of codes, as many together as :meth:`_weights` does, after their groups."""
+        config, of = self.config, self.of[name].groups
+        assert of is not None
+        whole = of.bits == 8
+        beats = config.row_beats("groups", of.codes.shape[1], whole=whole)
+        codes = _padded(of.codes.astype(np.uint8), 1, beats * config.beat_bits // of.bits)
+        if not whole:
+            codes = codes[:, ::2] | codes[:, 1::2] << 4
+        low, count = self._lowest(name), beats * config.beat_bits // of.bits // GROUP
+        factors = [self._factors(name, part >> low) for part in (of.scales, of.minima)]
+        groups = np.stack([_padded(part, config.entries, count) for part in factors], axis=-1)
+        size = config.group_beats(beats, whole=whole) * config.beat_bits // 8
+        heads = groups.astype("<u2").tobytes()
+        return [
+            heads[k * size : (k + 1) * size] + part for k, part in enumerate(self._parts(codes))
+        ]
+
+    def _factors(self, name: str, numbers: np.ndarray) -> np.ndarray:
+        """Return scales or minima as mantissas, shifted by the highest bits of 16."""
+        magnitudes = np.abs(numbers)
+        shifts = np.maximum(np.frexp(magnitudes.astype(np.float64))[1] - (FACTOR_BITS - 1), 0)
+        mantissas = numbers >> shifts
+        if shifts.max() >= 1 << FACTOR_SHIFT or (mantissas << shifts != numbers).any():
+            raise ValueError(
+                f"scales and minima of {name} must have {FACTOR_BITS - 1} bits, and differ by a "
+                f"factor of at most 2^{(1 << FACTOR_SHIFT) - 1}"
+            )
+        return mantissas & (1 << FACTOR_BITS) - 1 | shifts << FACTOR_BITS
 
     def _parts(self, rows: np.ndarray) -> list[bytes]:
         """Return rows, as many together as there are constants in a beat."""

@@ -31,7 +31,13 @@ from seedbed.spec.engine_records import (
     TARGETS,
     unpacked,
 )
-from seedbed.spec.stream_engine import SEEDLM_BLOCKS, TUNED_BEATS, StreamEngineConfig
+from seedbed.spec.gemv import CODE_BITS, FACTOR_BITS, GROUP
+from seedbed.spec.stream_engine import (
+    GROUP_BITS,
+    SEEDLM_BLOCKS,
+    TUNED_BEATS,
+    StreamEngineConfig,
+)
 from seedbed.spec.vector_unit import ACTIVATIONS, VECTOR_OPERATIONS
 
 __all__ = ["PassEngine"]
@@ -106,7 +112,7 @@ class PassEngine:
         if takes and not config.inputs:
             return "damaged"
         matrices = [record for record in self.records if record["kind"] == "trellis"]
-        unknown = {"trellis", "seedlm"} - {config.packed}
+        unknown = {"trellis", "seedlm", "groups"} - {config.packed}
         if any(record["kind"] in unknown for record in self.records):
             return "damaged"
         for each in matrices:
@@ -244,17 +250,18 @@ class PassEngine:
 
     def _row(self, record: dict, row: int, length: int) -> tuple[int, int, np.ndarray]:
         """Return multiplier, bias and weights of a row of a matrix."""
-        config, beats = self.config, self.config.row_beats(record["kind"], length)
+        config, beats = self.config, self._row_beats(record)
         ways = config.ways if record["kind"] == "trellis" else 1
         group, rest = divmod(row, config.entries)
-        address = record["address"] + group * (1 + config.entries // ways * beats)
+        of_groups = self._group_beats(record)
+        address = record["address"] + group * (1 + of_groups + config.entries // ways * beats)
         # Weights that are kept come first.
         if record["kind"] == "trellis" and not self.fraction:
             address += record["constant"]
         multipliers, biases = self._words(address, config.entries)
         multipliers = multipliers & 0xFFFFFFFF
         constants = int(multipliers[rest]), int(biases[rest])
-        first = address + 1 + rest // ways * beats
+        first = address + 1 + of_groups + rest // ways * beats
         if record["kind"] == "pass":
             self.accesses += [(address, 1), (first, beats)]
         size = config.beat_bits // 8
@@ -262,12 +269,41 @@ class PassEngine:
         if record["kind"] == "seedlm":
             blocks = raw.view("<u4")[None]
             return 1, constants[1], base_weights(SEEDLM_BLOCKS, blocks, length)[0]
+        if record["kind"] == "groups":
+            count = len(raw) * 8 // (8 if record["constant"] & 1 else CODE_BITS) // GROUP
+            start = (address + 1) * size + rest * count * GROUP_BITS // 8
+            heads = np.frombuffer(self.raw[start : start + count * GROUP_BITS // 8], "<u2")
+            return 1, constants[1], self._group_weights(record, raw, heads, length)
         if record["kind"] != "trellis":
             return *constants, raw[:length].view(np.int8).astype(np.int64)
         assert config.code is not None
         stream = raw.reshape(beats, ways, -1)[:, rest % ways].reshape(1, -1)
         (found,) = states(config.code, symbols(config.code, stream, length))
         return *constants, table(config.code)[found]
+
+    def _row_beats(self, record: dict) -> int:
+        """Return the beats of a row of a matrix or a table."""
+        whole = bool(record["constant"] & 1)
+        return self.config.row_beats(record["kind"], record["length"], whole=whole)
+
+    def _group_beats(self, record: dict) -> int:
+        """Return the beats of groups between constants and rows."""
+        if record["kind"] != "groups":
+            return 0
+        whole = bool(record["constant"] & 1)
+        return self.config.group_beats(self._row_beats(record), whole=whole)
+
+    @staticmethod
+    def _group_weights(record: dict, raw: np.ndarray, heads: np.ndarray, length: int) -> np.ndarray:
+        """Return the weights of a row of codes and its scales and minima."""
+        mantissas = heads.astype(np.int64) & (1 << FACTOR_BITS) - 1
+        mantissas -= (mantissas >> FACTOR_BITS - 1) << FACTOR_BITS
+        factors = mantissas << (heads.astype(np.int64) >> FACTOR_BITS)
+        scales, minima = (np.repeat(part, GROUP)[:length] for part in (factors[::2], factors[1::2]))
+        codes = raw.view(np.int8)
+        if not record["constant"] & 1:
+            codes = np.stack([raw & 15, raw >> 4], axis=-1).reshape(-1)
+        return codes[:length].astype(np.int64) * scales + minima
 
     # Kinds of records.
 
@@ -277,8 +313,8 @@ class PassEngine:
         if given or self.token % self.config.vectors == 0:
             heads = -(-rows // self.config.entries)
             together = self.config.ways if record["kind"] == "trellis" else 1
-            row_beats = self.config.row_beats(record["kind"], length)
-            beats = heads + -(-rows // together) * row_beats
+            row_beats = self._row_beats(record)
+            beats = heads * (1 + self._group_beats(record)) + -(-rows // together) * row_beats
             if record["kind"] == "trellis" and self.fraction and record["constant"]:
                 self.accesses.append((record["kept_at"], record["constant"]))
             elif record["kind"] == "trellis":
@@ -317,7 +353,7 @@ class PassEngine:
         return found
 
     #: Rows that are read together are no matter of the products.
-    _trellis = _seedlm = _matrix
+    _trellis = _seedlm = _groups = _matrix
 
     def _keep(self, record: dict) -> None:
         head, heads = record["head"], record["rows"] or 1
@@ -397,7 +433,9 @@ class PassEngine:
             row = self.position + self.token
             if record["numbers"] == "token":
                 row = int(self.tokens[self.token])
-            constant, _, numbers = self._row(record, row, length)
+            multiplier, _, numbers = self._row(record, row, length)
+            if record["constant_from"] == "row":
+                constant = multiplier
         elif record["numbers"] == "scores":
             rows = self._rows(record)
             query = self._read(record, "number_place", record["head"] * self.config.lanes)

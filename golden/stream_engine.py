@@ -20,6 +20,7 @@ from seedbed.golden.trellis import states, table
 from seedbed.golden.vector_unit import VectorUnit, token_shifts
 from seedbed.spec import SeedlmConfig, SoftmaxLossConfig, TrellisConfig
 from seedbed.spec.engine_records import KEPT
+from seedbed.spec.gemv import GROUP
 from seedbed.spec.stream_engine import (
     Attend,
     Choose,
@@ -38,7 +39,8 @@ from seedbed.spec.stream_engine import (
 from seedbed.spec.vector_unit import ACTIVATIONS
 
 __all__ = [
-    "WIDE_SUM", "FloatEngine", "Integers", "KeptWeights", "Reals", "SeedlmRows", "StreamEngine",
+    "WIDE_SUM", "FloatEngine", "GroupRows", "Integers", "KeptWeights", "Reals", "SeedlmRows",
+    "StreamEngine",
     "TrellisRows", "label_losses", "smallest",
 ]  # fmt: skip
 
@@ -97,6 +99,31 @@ class SeedlmRows:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GroupRows:
+    """Groups of codes: a weight is ``(code scale + minimum) / 2^fraction``.
+
+    ``codes``: integers (rows, columns), -128..127 or 0..15, of ``bits`` bits; ``scales`` and
+    ``minima``: integers (rows, groups of :data:`~seedbed.spec.gemv.GROUP` columns), float16 numbers
+    times a power of two.
+    """
+
+    bits: int
+    codes: np.ndarray
+    scales: np.ndarray
+    minima: np.ndarray
+    fraction: int
+
+    def integers(self, biases: np.ndarray | None = None) -> "Integers":
+        """Return the rows as parameters of a matrix."""
+        scales, minima = (
+            np.repeat(part, GROUP, axis=1)[:, : self.codes.shape[1]]
+            for part in (self.scales, self.minima)
+        )
+        found = Integers.wide(self.codes.astype(np.int64) * scales + minima, self.fraction)
+        return replace(found, biases=biases, groups=self)
+
+
+@dataclass(frozen=True, kw_only=True)
 class KeptWeights:
     """Weights beside a trellis code that can be tuned: ``values`` / 2^fraction, sorted by row.
 
@@ -126,7 +153,7 @@ class Integers:
     ``sum_width``: bits of a sum of products of a row, which with multipliers of 1 may be wide.
     ``trellis``: the symbols that the weights are the values of, where they have a trellis code; the
     weights that are kept differ from these values, or are in ``kept`` where they can be tuned.
-    ``seedlm``: the blocks that the weights are those of.
+    ``seedlm``, ``groups``: the blocks or the groups that the weights are those of.
     """
 
     weights: np.ndarray
@@ -137,6 +164,7 @@ class Integers:
     trellis: TrellisRows | None = None
     kept: KeptWeights | None = None
     seedlm: SeedlmRows | None = None
+    groups: GroupRows | None = None
 
     @classmethod
     def wide(cls, weights: np.ndarray, fraction: int) -> "Integers":

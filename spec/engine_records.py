@@ -36,8 +36,9 @@ MAGIC = 0x44454553
 #: A pass of the vector unit; the products of a matrix with rows of int8; a vector that is kept as
 #: int8; the products of a matrix with rows of a trellis code; keys and values of the block's tokens
 #: that are saved to memory, and those of the tokens before it that are restored from there; the
-#: products of a matrix with rows of SeedLM's blocks.
-KINDS = ("pass", "matrix", "keep", "trellis", "save", "restore", "seedlm")
+#: products of a matrix with rows of SeedLM's blocks, or with rows of groups. The constant of the
+#: record of a matrix with groups is 1 where their codes have 8 bits.
+KINDS = ("pass", "matrix", "keep", "trellis", "save", "restore", "seedlm", "groups")
 #: Numbers of a pass: of the store; words of memory; the row of a token, or of its position, in a
 #: table; sums of products of a query and keys; of shares and values; zeros; a
 #: vector that comes with the token.
@@ -120,7 +121,7 @@ HEADER: dict[str, int] = {
     "records": 16,
     "lanes": 4,
     # Bits of a weight of a trellis code, 0 if no matrix has one; 1 more if weights that are kept
-    # have fraction bits; 6 for blocks of SeedLM.
+    # have fraction bits; 6 for blocks of SeedLM, 7 for groups.
     "trellis": 3,
     # Whether a record has the target "choose".
     "choose": 1,

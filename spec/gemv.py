@@ -17,7 +17,14 @@ from seedbed.spec.sparse_mac import (
 from seedbed.spec.trellis import Code, TrellisConfig
 from seedbed.spec.trellis_decompress import TrellisDecompressConfig
 
-__all__ = ["DECODES", "GEMV_STATUS", "AheadGemvConfig", "GemvConfig"]
+__all__ = [
+    "DECODES",
+    "GEMV_STATUS",
+    "AheadGemvConfig",
+    "AheadGroupGemvConfig",
+    "GemvConfig",
+    "GroupGemvConfig",
+]
 
 #: What weights are decoded from: blocks of seeds, 4-bit codes with a table per row, a path through
 #: a trellis per row, or integers.
@@ -30,6 +37,10 @@ EXPONENT_BITS = 4
 MANTISSA_BITS = 8
 #: Bits of the scale of a row of symbols in memory: a byte each for mantissa and exponent.
 SCALE_BITS = 16
+#: Weights of a group, and bits of a code where a beat has as many as it can.
+GROUP, CODE_BITS = 32, 4
+#: Bits of the signed mantissa of a group's scale or minimum, and of the shift to the left of it.
+FACTOR_BITS, FACTOR_SHIFT = 12, 4
 
 
 #: Ranges of what only some decoders, or only a side path, have: checked without them, too.
@@ -111,7 +122,7 @@ class GemvConfig(SeedlmConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_choice("decode", self.decode, DECODES)
+        require_choice("decode", self.decode, self.decodes)
         require_int("beat_bits", self.beat_bits, 16, 4096)
         if self.beat_bits % 8:
             raise ValueError(f"beat_bits must be a multiple of 8, not {self.beat_bits}")
@@ -128,7 +139,7 @@ class GemvConfig(SeedlmConfig):
         TrellisConfig(bits=self.bits, state_bits=self.state_bits, code=self.code)
         make = {
             "seedlm": self._seedlm, "lut4": self._lut4, "trellis": self._trellis,
-            "plain": self._plain,
+            "plain": self._plain, "groups": self._groups,
         }  # fmt: skip
         object.__setattr__(self, "mac", make[self.decode]())
         object.__setattr__(self, "sparse", self._sparse())
@@ -202,6 +213,17 @@ class GemvConfig(SeedlmConfig):
             beats=-(-self.columns // lanes), exponent_width=0,
         )  # fmt: skip
 
+    def _groups(self) -> MacArrayConfig:
+        """Return the multipliers of groups, whose sums are multiplied by scales after them."""
+        peak, lanes = 1 << (self.plain_width - 1), self.beat_bits // CODE_BITS
+        # Of a code and of a group's sum of activations, which has the minimum as factor.
+        factor = 1 << FACTOR_BITS - 1 + (1 << FACTOR_SHIFT) - 1
+        return self._multipliers(
+            lanes=lanes, blocks=lanes // GROUP, weight_width=self.plain_width, weight_peak=peak,
+            greatest=(peak + 1) * factor, beats=-(-self.columns // self.plain_lanes),
+            exponent_width=0,
+        )  # fmt: skip
+
     def _multipliers(
         self, *, lanes: int, blocks: int, weight_width: int, weight_peak: int, greatest: int,
         beats: int, exponent_width: int = MacArrayConfig.exponent_width,
@@ -262,13 +284,20 @@ class GemvConfig(SeedlmConfig):
         """Plain weights per beat."""
         return self.beat_bits // self.plain_width
 
+    #: What weights can be decoded from.
+    decodes = DECODES
     #: Whether the vectors of a job can be taken while the one before runs.
     ahead = False
 
     @property
+    def mixed(self) -> bool:
+        """Whether a beat has ``lanes`` weights or, as a job says, ``plain_lanes``."""
+        return self.decode in ("seedlm", "groups")
+
+    @property
     def group(self) -> int:
         """Activations of a vector per beat of vectors: a divisor of the weights per beat."""
-        if self.decode == "seedlm":
+        if self.mixed:
             return gcd(self.lanes, self.plain_lanes)
         return gcd(self.lanes, max(1, self.beat_bits // self.activation_width))
 
@@ -297,5 +326,22 @@ class GemvConfig(SeedlmConfig):
 
 class AheadGemvConfig(GemvConfig):
     """That of multipliers inside a core, which take the vectors of the next job ahead."""
+
+    ahead = True
+
+
+class GroupGemvConfig(GemvConfig):
+    """That of multipliers inside a core for groups of 32 codes with a scale and a minimum each.
+
+    With the decode ``groups``, a beat has codes 0..15 or, by the job, signed codes of
+    ``plain_width`` bits. A weight is ``code scale + minimum``; both are a signed mantissa of 12
+    bits, shifted to the left by 0..15, and come with each beat.
+    """
+
+    decodes = ("groups",)
+
+
+class AheadGroupGemvConfig(GroupGemvConfig):
+    """That of such multipliers that take the vectors of the next job ahead."""
 
     ahead = True

@@ -6,7 +6,13 @@ from math import inf
 
 from seedbed.spec.checks import require_bool, require_choice, require_int, require_power
 from seedbed.spec.engine_records import KEPT_BITS
-from seedbed.spec.gemv import AheadGemvConfig, GemvConfig
+from seedbed.spec.gemv import (
+    GROUP,
+    AheadGemvConfig,
+    AheadGroupGemvConfig,
+    GemvConfig,
+    GroupGemvConfig,
+)
 from seedbed.spec.lfsr import LfsrConfig
 from seedbed.spec.seedlm import SEEDLM
 from seedbed.spec.softmax_loss import SoftmaxLossConfig
@@ -48,6 +54,8 @@ BOUNDARY = 4096
 TRELLIS_BITS = (0, 2, 4)
 #: Blocks of SeedLM that a matrix can have, and what the header of its program then says.
 SEEDLM_BLOCKS, SEEDLM_FIELD = SEEDLM[4], 6
+#: Bits of the scale and the minimum of a group of weights in memory, and what the header then says.
+GROUP_BITS, GROUPS_FIELD = 32, 7
 #: Bits of the seed of signs, and beats of kept weights that are read and then written together.
 SIGN_BITS, TUNED_BEATS = 24, 16
 #: The most words of the cache that a head has.
@@ -368,6 +376,10 @@ class StreamEngineConfig:
     seedlm
         Whether matrices can have rows of SeedLM's blocks, :data:`SEEDLM_BLOCKS`, of 4 bits a
         weight; not with a trellis code. A beat has all blocks of one row.
+    groups
+        Whether matrices can have rows of groups of 32 codes of 4 or 8 bits with a scale and a
+        minimum each, such as those of GGUF; not with a trellis code or SeedLM's blocks, and with
+        beats of at least 512 bits.
     kept
         With a trellis code, the most weights of a matrix that are kept beside it, 0..16384.
     tune
@@ -403,6 +415,7 @@ class StreamEngineConfig:
     burst: int = 64
     trellis: int = 0
     seedlm: bool = False
+    groups: bool = False
     kept: int = 0
     tune: int = 0
     external: bool = False
@@ -434,6 +447,11 @@ class StreamEngineConfig:
         require_bool("seedlm", self.seedlm)
         if self.seedlm and self.trellis:
             raise ValueError(f"trellis must be 0 with seedlm = True, not {self.trellis}")
+        require_bool("groups", self.groups)
+        if self.groups and self.packed != "groups":
+            raise ValueError(f"groups must be False in a core with {self.packed}")
+        if self.groups and self.beat_bits < 512:
+            raise ValueError(f"beat_bits must be at least 512 with groups, not {self.beat_bits}")
         if self.ways > self.entries:
             raise ValueError(
                 f"beat_bits must be at least {64 * self.ways} with trellis = {self.trellis}, not "
@@ -470,8 +488,11 @@ class StreamEngineConfig:
     def gemv(self) -> GemvConfig:
         """The multipliers of matrices."""
         of = AheadGemvConfig if self.ahead else GemvConfig
+        if self.groups:
+            of = AheadGroupGemvConfig if self.ahead else GroupGemvConfig
         return of(
-            decode="seedlm" if self.seedlm else "plain", beat_bits=self.beat_bits,
+            # A trellis code is decoded before the multipliers.
+            decode=self.packed if self.wide_sums else "plain", beat_bits=self.beat_bits,
             plain_width=self.weight_width, activation_width=self.unit.width, columns=self.columns,
             row_width=20, vectors=self.vectors,
         )  # fmt: skip
@@ -517,22 +538,33 @@ class StreamEngineConfig:
     @property
     def packed(self) -> str:
         """The kind of records of matrices whose weights are packed, "" if there is none."""
-        return "seedlm" if self.seedlm else "trellis" if self.trellis else ""
+        packings = {"seedlm": self.seedlm, "trellis": self.trellis, "groups": self.groups}
+        return next((name for name, there in packings.items() if there), "")
 
     @property
     def code_field(self) -> int:
         """What the header of a program has as ``trellis`` if weights of a matrix are packed."""
-        return SEEDLM_FIELD if self.seedlm else self.trellis
+        return {"seedlm": SEEDLM_FIELD, "groups": GROUPS_FIELD}.get(self.packed, self.trellis)
+
+    @property
+    def wide_sums(self) -> bool:
+        """Whether sums of packed weights have all of their bits, and no multiplier."""
+        return self.packed in ("seedlm", "groups")
 
     @property
     def weights(self) -> int:
         """Weights of a row in a beat, int8 or of a trellis code."""
         return self.beat_bits // self.weight_width
 
-    def row_beats(self, kind: str, columns: int) -> int:
-        """Return the beats of a row by the kind of its record."""
-        weights = self.gemv.lanes if kind == "seedlm" else self.weights
-        return -(-columns // weights)
+    def row_beats(self, kind: str, columns: int, *, whole: bool = False) -> int:
+        """Return the beats of a row by the kind of its record; ``whole``: its codes have 8 bits."""
+        packs = kind in ("seedlm", "groups") and not whole
+        return -(-columns // (self.gemv.lanes if packs else self.weights))
+
+    def group_beats(self, row_beats: int, *, whole: bool) -> int:
+        """Return the beats of the groups of as many rows as there are constants in a beat."""
+        weights = self.weights if whole else self.gemv.lanes
+        return self.entries * row_beats * weights // GROUP * GROUP_BITS // self.beat_bits
 
     @property
     def entries(self) -> int:

@@ -26,9 +26,15 @@ from seedbed.flow.compress.packed import Config, Weights, unpack_rows
 from seedbed.flow.compress.search import tensor_scale
 from seedbed.golden.gemv import trellis_rows
 from seedbed.golden.packing import codes_and_scales
-from seedbed.golden.stream_engine import Integers, SeedlmRows, TrellisRows, smallest
+from seedbed.golden.stream_engine import (
+    GroupRows,
+    Integers,
+    SeedlmRows,
+    TrellisRows,
+    smallest,
+)
 from seedbed.spec import TrellisConfig
-from seedbed.spec.gemv import EXPONENT_BITS
+from seedbed.spec.gemv import CODE_BITS, EXPONENT_BITS, GROUP
 from seedbed.spec.packing import GroupsConfig
 from seedbed.spec.stream_engine import SEEDLM_BLOCKS
 
@@ -49,8 +55,6 @@ __all__ = [
 MULTIPLIER_BITS = 16
 #: Fraction bits with which every float16 number is an integer.
 HALF = 24
-#: Weights of a group in GGUF.
-GROUP = 32
 TRELLIS, GROUPS = TrellisConfig(bits=4, state_bits=12), GroupsConfig()
 #: Formats of compression, with what they are configured by.
 COMPRESSED: dict[str, Config] = {
@@ -196,6 +200,7 @@ def _seedlm(rows: PackedRows) -> Integers:
 
 
 def _groups(rows: PackedRows) -> Integers:
+    bits = CODE_BITS
     if rows.format == "groups":
         codes, scales = codes_and_scales(GROUPS, rows.raw)
         minima = np.zeros(scales.shape)
@@ -207,13 +212,18 @@ def _groups(rows: PackedRows) -> Integers:
         minima = halves[..., 1] if header == 4 else np.zeros(scales.shape)
         stored = np.ascontiguousarray(groups[..., header:])
         if bits == 8:
-            codes = stored.view(np.int8).astype(np.int64)
+            codes = stored.view(np.int8)
         else:
             # The codes 0..15 are those of the first half, then of the second.
-            codes = np.concatenate([stored & 15, stored >> 4], axis=-1).astype(np.int64)
-            codes -= 8 * (rows.format == "q4_0")
+            codes = np.concatenate([stored & 15, stored >> 4], axis=-1)
     if not (np.isfinite(scales).all() and np.isfinite(minima).all()):
         raise ValueError("a scale of a group is not finite")
-    whole, least = (np.ldexp(part, HALF).astype(np.int64)[..., None] for part in (scales, minima))
-    weights = (codes * whole + least).reshape(len(rows.raw), -1)[:, : rows.columns]
-    return Integers.wide(weights, HALF - rows.exponent)
+    if rows.format in ("groups", "q4_0"):
+        # Those of "groups" are -8..7, and a code 0..15 of GGUF is for one that is less by 8.
+        codes = codes.astype(np.int16) + (8 if rows.format == "groups" else 0)
+        minima = -8 * scales
+    whole, least = (np.ldexp(part, HALF).astype(np.int64) for part in (scales, minima))
+    return GroupRows(
+        bits=bits, codes=smallest(codes.reshape(len(codes), -1)[:, : rows.columns]), scales=whole,
+        minima=least, fraction=HALF - rows.exponent,
+    ).integers()  # fmt: skip

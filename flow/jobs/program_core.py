@@ -128,7 +128,7 @@ def _classes(program: Program) -> int:
 
 
 def _weights(engine: StreamEngine) -> dict[str, int]:
-    """Return how weights are packed: the bits of a trellis code, or as blocks of SeedLM.
+    """Return how weights are packed: bits of a trellis code, or as blocks of SeedLM or groups.
 
     And how many weights a matrix keeps, and where they can be tuned, their fraction bits.
     """
@@ -141,8 +141,9 @@ def _weights(engine: StreamEngine) -> dict[str, int]:
     ]
     fraction = max((of.kept.fraction for of in coded if of.kept), default=0)
     seedlm = any(of.seedlm for of in engine.parameters.values())
+    groups = any(of.groups for of in engine.parameters.values())
     return {
-        "trellis": bits, "seedlm": seedlm, "kept": max(kept, default=0), "tune": fraction
+        "trellis": bits, "seedlm": seedlm, "groups": groups, "kept": max(kept, default=0), "tune": fraction
     }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from seedbed.hw.products.gemv_layouts import vector_layout
+from seedbed.hw.products.gemv_layouts import totals_layout, vector_layout
 from seedbed.spec import GemvConfig
 
 __all__ = ["ActivationMemory"]
@@ -30,9 +30,9 @@ class ActivationMemory(wiring.Component):
     reads, writes : In(1)
         With ``ahead``, the half that is read, and that which is written.
     i : In(stream of struct)
-        ``lanes`` (group x signed(activation_width); of several vectors, a group of each) and
-        ``last``. Activations beyond the columns
-        are not read. Taken after ``start`` until all have come.
+        ``lanes`` (group x signed(activation_width); of several vectors, a group of each), with the
+        decode ``groups`` their ``totals``, and ``last``. Activations beyond the columns are not
+        read. Taken after ``start`` until all have come.
     done, fault : Out(1)
         Pulses: all is written, and ``o`` shows what was; ``last`` was missing or came early. One
         of them ends the load.
@@ -43,13 +43,16 @@ class ActivationMemory(wiring.Component):
         half.
     o : Out(array of vectors * lanes x signed(activation_width))
         The row, vector by vector.
+    totals : Out(array)
+        With the decode ``groups``: sums of each 32 activations of the row, as they were given,
+        vector by vector. They are undefined beyond the group that has the last activation.
     """
 
     def __init__(self, config: GemvConfig):
         self.config = config
         shape = signed(config.activation_width)
         groups = config.lanes // config.group
-        few = config.plain_lanes if config.decode == "seedlm" else config.lanes
+        few = config.plain_lanes if config.mixed else config.lanes
         self._few_groups = few // config.group
         # By group. A memory of one row would have no address.
         self._depths = [
@@ -70,6 +73,11 @@ class ActivationMemory(wiring.Component):
                 "o": Out(data.ArrayLayout(shape, config.vectors * config.lanes)),
             }
             | ({"reads": In(1), "writes": In(1)} if config.ahead else {})
+            | (
+                {"totals": Out(totals_layout(config, config.lanes))}
+                if config.decode == "groups"
+                else {}
+            )
         )
 
     def elaborate(self, platform):
@@ -117,10 +125,14 @@ class ActivationMemory(wiring.Component):
             m.d.sync += [loading.eq(self.start), padding.eq(0)]
         with m.Elif(fire & ends):
             m.d.sync += [loading.eq(0), padding.eq(1)]
-        self._banks(m, write, at, lanes)
+        self._banks(m, write, at, "bank", lanes, self.o)
+        if config.decode == "groups":
+            totals = Signal.like(self.i.payload.totals, name="given_totals", reset_less=True)
+            m.d.sync += totals.eq(self.i.payload.totals)
+            self._banks(m, write, at, "totals", totals, self.totals)
         return m
 
-    def _banks(self, m: Module, write: Signal, at: Signal, lanes: data.View) -> None:
+    def _banks(self, m, write: Signal, at: Signal, name: str, lanes: data.View, to) -> None:
         """A memory for each group, read by all at once."""
         written, read_row, keeps = at, self.row, write.any()
         if self.config.ahead:
@@ -129,7 +141,7 @@ class ActivationMemory(wiring.Component):
         for g, depth in enumerate(self._depths):
             if self.config.ahead:
                 depth = 2 << len(at)
-            m.submodules[f"bank_{g}"] = bank = memory.Memory(
+            m.submodules[f"{name}_{g}"] = bank = memory.Memory(
                 shape=lanes.shape(), depth=depth, init=[], attrs={"no_rw_check": True}
             )
             port, read = bank.write_port(), bank.read_port()
@@ -141,8 +153,7 @@ class ActivationMemory(wiring.Component):
                 # Never together with a write: what a memory shows then differs by family.
                 read.en.eq(~keeps),
             ]
+            count, all_lanes = (len(each) // self.config.vectors for each in (lanes, to))
             for j, value in enumerate(read.data):
-                vector, lane = divmod(j, self.config.group)
-                m.d.comb += self.o[vector * self.config.lanes + g * self.config.group + lane].eq(
-                    value
-                )
+                vector, lane = divmod(j, count)
+                m.d.comb += to[vector * all_lanes + g * count + lane].eq(value)

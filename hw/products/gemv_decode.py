@@ -5,12 +5,13 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.parts.delay_line import delayed
+from seedbed.hw.products.gemv_layouts import groups_layout
 from seedbed.hw.weights import lut_dequantize, seedlm_decompress, trellis_decompress
 from seedbed.hw.weights.lut_dequantize import LutDequantize
 from seedbed.hw.weights.seedlm_decompress import SeedlmDecompress
 from seedbed.hw.weights.trellis_decompress import TrellisDecompress
 from seedbed.spec import GemvConfig
-from seedbed.spec.gemv import EXPONENT_BITS
+from seedbed.spec.gemv import CODE_BITS, EXPONENT_BITS
 
 __all__ = ["GemvDecode", "latency"]
 
@@ -37,13 +38,15 @@ class GemvDecode(wiring.Component):
     start : In(1)
         A pulse before a job: nothing that was accepted before counts any more.
     plain : In(1)
-        Weights are plain, steady during a job. Only with the decode ``seedlm``.
+        Weights are plain, steady during a job. Only with the decodes ``seedlm`` and ``groups``.
     table : In(1)
         The next beat is one of a table. Only with the decode ``lut4``.
     ready : Out(1)
         The next beat may be given.
     fire, data, last : In
         A beat of a row; ``last`` with its last one.
+    groups, of_weights : In, Out
+        Scales and minima of the beat, and those of the weights. Only with the decode ``groups``.
     abort : In(1)
         Ends a row with an arbitrary beat.
     valid, last_weights : Out
@@ -78,6 +81,9 @@ class GemvDecode(wiring.Component):
         if mac.exponent_width:
             exponents = data.ArrayLayout(signed(mac.exponent_width), mac.blocks)
             members["exponents"] = Out(exponents)
+        if config.decode == "groups":
+            layout = groups_layout(config)
+            members |= {"groups": In(layout), "of_weights": Out(layout)}
         super().__init__(members)
 
     @property
@@ -107,11 +113,22 @@ class GemvDecode(wiring.Component):
             m.d.comb += [
                 self.valid.eq(held_valid),
                 self.last_weights.eq(held_last),
-                self.on[0].eq(1),
+                *(on.eq(1) for on in self.on),
             ]
+            if self.config.decode == "groups":
+                m.d.sync += self.of_weights.eq(self.groups)
             for lane, weight in enumerate(self.weights):
-                m.d.comb += weight.eq(self._plain(held, lane))
+                m.d.comb += weight.eq(self._stored(held, lane))
         return m
+
+    def _stored(self, held, lane):
+        """Return a plain weight of a beat or, of ``groups``, a code of either width."""
+        config = self.config
+        if config.decode != "groups":
+            return self._plain(held, lane)
+        code = held[lane * CODE_BITS :][:CODE_BITS]
+        plain = self._plain(held, lane) if lane < config.plain_lanes else 0
+        return Mux(self.plain, plain, code)
 
     def _plain(self, held, lane):
         """Return a plain weight of a beat."""

@@ -7,9 +7,10 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.parts.codes import codes
-from seedbed.hw.products import gemv_decode, mac_array, row_scale
+from seedbed.hw.products import gemv_decode, group_array, mac_array, row_scale
 from seedbed.hw.products.activation_memory import ActivationMemory
 from seedbed.hw.products.gemv_decode import GemvDecode
+from seedbed.hw.products.gemv_job import GemvJob
 from seedbed.hw.products.gemv_layouts import (
     job_layout,
     scale_layout,
@@ -26,45 +27,21 @@ __all__ = ["GemvEngine", "latency", "plain_latency"]
 _STATUS = codes(GEMV_STATUS)
 
 
+def _product_latency(config: GemvConfig) -> int:
+    """Return the cycles from weights to the scaled sum of their row."""
+    if config.decode == "groups":
+        return group_array.latency(config)
+    return mac_array.latency(config.mac) + row_scale.latency(config)
+
+
 def plain_latency(config: GemvConfig) -> int:
     """Return :attr:`GemvEngine.plain_latency`."""
-    decode = 1 if config.decompress else gemv_decode.latency(config)
-    return decode + mac_array.latency(config.mac) + row_scale.latency(config)
+    return (1 if config.decompress else gemv_decode.latency(config)) + _product_latency(config)
 
 
 def latency(config: GemvConfig) -> int:
     """Return :attr:`GemvEngine.latency`."""
-    return gemv_decode.latency(config) + mac_array.latency(config.mac) + row_scale.latency(config)
-
-
-class _Job:
-    """Signals of the job that runs, which its states, its counters and its data path share."""
-
-    def __init__(self, limit: int, last_row: Signal):
-        # The last beat of a row.
-        self.last_beat = Signal.like(last_row)
-        self.plain = Signal()
-        self.status = Signal(3)
-        # Decoded states: one of these is 1, or none while idle.
-        self.loading = Signal()
-        self.running = Signal()
-        self.flushing = Signal()
-        self.aborting = Signal()
-        self.draining = Signal()
-        self.discard = Signal()
-        self.accepts = Signal()
-        # Rows that were accepted whole and have no result yet.
-        self.in_flight = Signal(range(limit + 2))
-        self.fire = Signal()
-        # The next beat is one of a row's table.
-        self.table = Signal()
-        self.row_end = Signal()
-        self.row_error = Signal()
-        self.row_accepted = Signal()
-        self.last_row = Signal()
-        self.result_fire = Signal()
-        self.last_in_flight = Signal()
-        self.error_result = Signal()
+    return gemv_decode.latency(config) + _product_latency(config)
 
 
 class GemvEngine(wiring.Component):
@@ -133,8 +110,11 @@ class GemvEngine(wiring.Component):
         m.submodules.decode = decode = GemvDecode(self.config)
         # One more than the credit: an aborted job needs an entry for its last result.
         results = replace(self.config.mac, results=self._limit + 1)
-        m.submodules.mac = mac = mac_array.MacArray(results)
-        job = _Job(self._limit, memory.last_row)
+        if self.config.decode == "groups":
+            m.submodules.mac = mac = group_array.GroupArray(self.config, results)
+        else:
+            m.submodules.mac = mac = mac_array.MacArray(results)
+        job = GemvJob(self._limit, memory.last_row)
         self._count(m, memory, decode, job)
         self._sequence(m, memory, job)
         m.d.comb += [
@@ -177,7 +157,7 @@ class GemvEngine(wiring.Component):
             memory.start.eq((job.accepts & ~self.swap) | self.load),
             self.free.eq(~(job.loading | self.loading)),
         ]
-        if self.config.decode == "seedlm":
+        if self.config.mixed:
             # For which beats those vectors are that come now.
             m.d.comb += memory.plain.eq(plain := Signal())
             with m.If(memory.start):
@@ -215,7 +195,7 @@ class GemvEngine(wiring.Component):
         ]
         with m.If(job.accepts):
             m.d.sync += [rows.eq(command.rows), beat.eq(0)]
-            if config.decode == "seedlm":
+            if config.mixed:
                 m.d.sync += job.plain.eq(command.plain)
         with m.If(job.fire):
             with m.If(~job.table):
@@ -345,6 +325,12 @@ class GemvEngine(wiring.Component):
         ]
         if self.config.mac.exponent_width:
             m.d.comb += beat.exponents.eq(decode.exponents)
+        if self.config.decode == "groups":
+            m.d.comb += [
+                decode.groups.eq(self.i_weights.payload.groups),
+                beat.groups.eq(decode.of_weights),
+                beat.totals.eq(memory.totals),
+            ]
         m.d.sync += row.eq(memory.row)
         with m.If(valid):
             m.d.sync += first.eq(last)

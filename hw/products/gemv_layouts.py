@@ -6,14 +6,22 @@ from amaranth.lib import data
 from seedbed.hw.products import sparse_layouts
 from seedbed.hw.products.sparse_layouts import each_vector
 from seedbed.spec import GemvConfig
-from seedbed.spec.gemv import EXPONENT_BITS, MANTISSA_BITS
+from seedbed.spec.gemv import (
+    EXPONENT_BITS,
+    FACTOR_BITS,
+    FACTOR_SHIFT,
+    GROUP,
+    MANTISSA_BITS,
+)
 
 __all__ = [
     "command_layout",
+    "groups_layout",
     "job_layout",
     "result_layout",
     "scale_layout",
     "sums_layout",
+    "totals_layout",
     "vector_layout",
     "weights_layout",
 ]
@@ -22,7 +30,7 @@ __all__ = [
 def job_layout(config: GemvConfig) -> data.StructLayout:
     """Return the layout of a command of :class:`~seedbed.hw.products.gemv_engine.GemvEngine`."""
     fields = {"columns": range(config.columns + 1), "rows": config.row_width}
-    if config.decode == "seedlm":
+    if config.mixed:
         fields["plain"] = 1
     return data.StructLayout(fields | {"clear": 1})
 
@@ -35,15 +43,34 @@ def command_layout(config: GemvConfig) -> data.StructLayout:
     return data.StructLayout(fields)
 
 
+def groups_layout(config: GemvConfig) -> data.ArrayLayout:
+    """Return the layout of the factors of the groups of a beat, with the decode ``groups``."""
+    factor = data.StructLayout({"mantissa": signed(FACTOR_BITS), "shift": FACTOR_SHIFT})
+    group = data.StructLayout({"scale": factor, "minimum": factor})
+    return data.ArrayLayout(group, config.mac.blocks)
+
+
+def totals_layout(config: GemvConfig, lanes: int) -> data.ArrayLayout:
+    """Return the layout of the sums of each group of some lanes of activations, by vector."""
+    width = config.activation_width + GROUP.bit_length() - 1
+    return data.ArrayLayout(signed(width), config.vectors * (lanes // GROUP))
+
+
 def vector_layout(config: GemvConfig) -> data.StructLayout:
     """Return the layout of a beat of activations, see :class:`~seedbed.hw.products.gemv.Gemv`."""
     lanes = data.ArrayLayout(signed(config.activation_width), config.group)
-    return data.StructLayout({"lanes": each_vector(config, lanes), "last": 1})
+    fields = {"lanes": each_vector(config, lanes)}
+    if config.decode == "groups":
+        fields["totals"] = totals_layout(config, config.group)
+    return data.StructLayout(fields | {"last": 1})
 
 
 def weights_layout(config: GemvConfig) -> data.StructLayout:
     """Return the layout of a beat of weights, see :class:`~seedbed.hw.products.gemv.Gemv`."""
-    return data.StructLayout({"data": config.beat_bits, "last": 1})
+    fields = {"data": config.beat_bits}
+    if config.decode == "groups":
+        fields["groups"] = groups_layout(config)
+    return data.StructLayout(fields | {"last": 1})
 
 
 def scale_layout() -> data.StructLayout:

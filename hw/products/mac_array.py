@@ -1,6 +1,9 @@
 """Array of multipliers, whose products are summed by block, beat and frame."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
@@ -10,35 +13,35 @@ from amaranth.lib.wiring import In, Out
 from seedbed.hw.parts.delay_line import delayed
 from seedbed.spec import MacArrayConfig
 
-__all__ = ["MacArray", "beat_layout", "latency"]
+__all__ = ["MacArray", "Stage", "beat_layout", "latency", "tree_levels"]
 
 
-def _levels(numbers: int, additions: int) -> int:
+def tree_levels(numbers: int, additions: int) -> int:
     """Return the stages of an adder tree."""
     return -(-(numbers - 1).bit_length() // additions)
 
 
 @dataclass(frozen=True)
-class _Stage:
+class Stage:
     """Parallel values of a pipeline stage, their greatest magnitude, and the stage's cycle."""
 
     values: list[Value]
     peak: int
     cycle: int
 
-    def registered(self, m: Module, values: list[Value], peak: int, name: str) -> "_Stage":
+    def registered(self, m: Module, values: list[Value], peak: int, name: str) -> "Stage":
         """Register each of ``values``, with the width that ``peak`` needs; return that stage."""
         shape, cycle = signed(peak.bit_length() + 1), self.cycle + 1
         registers = [Signal(shape, reset_less=True, name=f"{name}_{cycle}") for _ in values]
         m.d.sync += [register.eq(value) for register, value in zip(registers, values, strict=True)]
-        return _Stage(registers, peak, cycle)
+        return Stage(registers, peak, cycle)
 
-    def parts(self, size: int) -> list["_Stage"]:
+    def parts(self, size: int) -> list["Stage"]:
         """Return stages of ``size`` values each."""
         starts = range(0, len(self.values), size)
         return [replace(self, values=self.values[k : k + size]) for k in starts]
 
-    def summed(self, m: Module, additions: int, name: str) -> "_Stage":
+    def summed(self, m: Module, additions: int, name: str) -> "Stage":
         """Return the sum of all values: an adder tree of two or four to one per stage."""
         level, fan_in = self, 1 << additions
         while len(level.values) > 1:
@@ -48,14 +51,14 @@ class _Stage:
         return level
 
 
-def _concatenated(stages: list[_Stage]) -> _Stage:
+def _concatenated(stages: list[Stage]) -> Stage:
     """Return one stage with the values of all ``stages``, which have the same cycle."""
     return replace(stages[0], values=[value for stage in stages for value in stage.values])
 
 
 def latency(config: MacArrayConfig) -> int:
     """Return :attr:`MacArray.latency`."""
-    trees = sum(_levels(numbers, config.additions) for numbers in (config.block, config.blocks))
+    trees = sum(tree_levels(numbers, config.additions) for numbers in (config.block, config.blocks))
     return 2 + trees + (2 if config.exponent_width else 1) + 1
 
 
@@ -92,6 +95,8 @@ class MacArray(wiring.Component):
     ----------
     config
         :class:`~seedbed.spec.MacArrayConfig`.
+    more
+        Fields that a beat has beside those below, for a subclass.
 
     Members
     -------
@@ -126,11 +131,11 @@ class MacArray(wiring.Component):
     interval = 1
     product_latency = 2
 
-    def __init__(self, config: MacArrayConfig):
+    def __init__(self, config: MacArrayConfig, more: Mapping[str, Any] = MappingProxyType({})):
         self.config = config
         self._sums = data.ArrayLayout(signed(config.accumulator_width), config.sums)
         members = {
-            "i": In(stream.Signature(beat_layout(config))),
+            "i": In(stream.Signature(data.StructLayout({**beat_layout(config).members, **more}))),
             "o": Out(stream.Signature(data.StructLayout({"sums": self._sums}))),
         }
         if config.products:
@@ -176,13 +181,13 @@ class MacArray(wiring.Component):
             m.d.sync += accumulator.eq(sums)
         return m
 
-    def _beat(self, m) -> _Stage:
+    def _beat(self, m) -> Stage:
         """Multiply, and sum each block and then the beat: one value per sum."""
         config, beat = self.config, self.i.payload
         weights = [delayed(m, w, 1, "weight") for w in beat.weights]
         activations = [delayed(m, x, 1, "activation") for x in beat.activations]
         factors = zip(weights * config.vectors, activations * config.ways, strict=True)
-        entry = _Stage([w * x for w, x in factors], config.product_peak, 1)
+        entry = Stage([w * x for w, x in factors], config.product_peak, 1)
         products = entry.registered(m, entry.values, entry.peak, "product")
         if config.products:
             taps = zip(self.products, products.values, strict=True)
@@ -191,10 +196,14 @@ class MacArray(wiring.Component):
         sums = _concatenated(
             [block.summed(m, config.additions, f"block_{b}") for b, block in blocks]
         )
-        parts = self._scaled(m, sums).parts(config.blocks)
+        parts = self.scaled(m, sums)
         return _concatenated([part.summed(m, config.additions, "beat") for part in parts])
 
-    def _scaled(self, m, sums: _Stage) -> _Stage:
+    def scaled(self, m, sums: Stage) -> list[Stage]:
+        """Return the numbers that are added up for each sum of a beat, from the block sums."""
+        return self._shifted(m, sums).parts(self.config.blocks)
+
+    def _shifted(self, m, sums: Stage) -> Stage:
         """Shift each block's sum by its exponent; one that is off becomes 0."""
         width, peak = self.config.exponent_width, sums.peak
         shifts = [Const(0, 2)] * len(sums.values)

@@ -1,17 +1,19 @@
 """Products of a matrix and the vectors of some tokens: weights are streamed from memory."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.products.gemv_engine import GemvEngine
 from seedbed.hw.stream.kept_sums import KeptSums
+from seedbed.hw.stream.row_groups import RowGroups
 from seedbed.hw.stream.row_output import RowOutput, constants_layout, output_members
 from seedbed.hw.stream.row_products import RowProducts
 from seedbed.hw.stream.stream_layouts import values_layout
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE, RECORD
+from seedbed.spec.gemv import GROUP
 
 __all__ = ["MatrixUnit"]
 
@@ -35,6 +37,8 @@ class MatrixUnit(wiring.Component):
         The matrix, and its results: see :class:`~seedbed.hw.stream.row_output.RowOutput`.
     packed : In(1)
         Weights of the rows are packed, where the core has packed weights.
+    whole : In(1)
+        Codes of groups have 8 bits, where the core has groups.
     kept : In
         Beats of kept weights before the rows, where the core has any.
     fractional : In(1)
@@ -83,6 +87,7 @@ class MatrixUnit(wiring.Component):
                 "i": In(stream.Signature(config.beat_bits)),
             }
             | ({"packed": In(1)} if config.packed else {})
+            | ({"whole": In(1)} if config.groups else {})
             | ({"kept": In(range(config.kept_beats + 1))} if config.kept else {})
             | ({"fractional": In(1)} if config.tune else {})
             | ({"follows": In(1), "loaded": Out(1), "loading": Out(1)} if config.ahead else {})
@@ -117,9 +122,10 @@ class MatrixUnit(wiring.Component):
         packed = self._held(m, "packed") if self.config.packed else 0
         if self.config.trellis:
             m.d.comb += engine.trellis.eq(packed)
-        if self.config.seedlm:
+        if self.config.wide_sums:
             # That of the vectors that come next, which are stored as beats of their rows need them.
-            m.d.comb += [engine.i.payload.plain.eq(~self.packed), output.wide_sums.eq(packed)]
+            whole = ~self.packed | self.whole if self.config.groups else ~self.packed
+            m.d.comb += [engine.i.payload.plain.eq(whole), output.wide_sums.eq(packed)]
         for name in ("read", "address", "write", "write_at", "mask", "results"):
             m.d.comb += getattr(self, name).eq(getattr(output, name))
         with m.If(self.start):
@@ -137,7 +143,17 @@ class MatrixUnit(wiring.Component):
         else:
             sums, constants, keeping = output.i, output.i_constants, 0
         wiring.connect(m, engine.o, sums)
-        self._weights(m, engine, fifo, keeping, packed)
+        if self.config.groups:
+            m.submodules.groups = groups = RowGroups(self.config)
+            m.d.comb += [
+                groups.start.eq(self.start),
+                groups.packed.eq(packed),
+                groups.whole.eq(self._held(m, "whole")),
+            ]
+            keeping = self._groups(m, engine, groups, fifo)
+        row_beats = self._weights(m, engine, fifo, keeping, packed)
+        if self.config.groups:
+            m.d.comb += groups.row_beats.eq(row_beats)
         self._constants(m, fifo, constants)
         return m
 
@@ -169,6 +185,18 @@ class MatrixUnit(wiring.Component):
         wiring.connect(m, kept.o, output.i)
         wiring.connect(m, kept.o_constants, output.i_constants)
         return kept.i, kept.i_constants, left != 0
+
+    def _groups(self, m, engine, groups, fifo) -> Value:
+        """Give the groups of rows to those of weights; return whether groups come."""
+        weights = engine.i_weights
+        m.d.comb += [
+            groups.begin.eq(fifo.w_en & fifo.w_rdy),
+            groups.i.valid.eq(self.i.valid),
+            groups.i.payload.eq(self.i.payload),
+            groups.take.eq(weights.valid & weights.ready),
+            weights.payload.groups.eq(groups.o),
+        ]
+        return groups.i.ready
 
     def _held(self, m, name: str) -> Value:
         """Return an input, as it was with ``start`` where it changes while the matrix runs."""
@@ -219,6 +247,8 @@ class MatrixUnit(wiring.Component):
         to = engine.i_vector
         full = Signal()
         group = config.gemv.group
+        if config.groups:
+            self._totals(m, to.payload.totals)
         m.d.comb += [
             full.eq(count == beats),
             self.pop.eq(self.valid & (~full | to.ready)),
@@ -239,8 +269,46 @@ class MatrixUnit(wiring.Component):
             m.d.sync += left.eq(self.columns)
         return to.valid & to.ready & to.payload.last
 
-    def _weights(self, m, engine, fifo, keeping, packed) -> None:
-        """Tell beats of constants from beats of weights; ``keeping``: of weights that are kept."""
+    def _totals(self, m, to) -> None:
+        """Add up the elements of each group of a vector while they are collected."""
+        config, lanes = self.config, self.config.lanes
+        beats = GROUP // lanes
+        shape = to[0].shape()
+        # Elements that are to come, beats of this group of them, vectors that the next beat is
+        # for: as many beats of a vector come as the multipliers take of it.
+        left, beat = Signal(signed(RECORD["length"] + 2)), Signal(range(self.runs))
+        vector = Signal(range(max(2, config.vectors)))
+        masked = [Mux(left > k, value, 0) for k, value in enumerate(self.values)]
+        partial, total, kept = Signal(shape, reset_less=True), Signal(shape), Signal(shape)
+        came, first, ends = Signal(), Signal(), Signal()
+        m.d.comb += total.eq(Mux(first, 0, kept) + partial)
+        m.d.sync += [came.eq(self.pop), partial.eq(sum(masked[1:], masked[0]))]
+        m.d.sync += [first.eq(beat[: beats.bit_length() - 1] == 0)]
+        m.d.sync += [ends.eq(beat[: beats.bit_length() - 1] == beats - 1)]
+        with m.If(came):
+            m.d.sync += kept.eq(total)
+        before = Signal(len(Value.cast(to)), reset_less=True)
+        after = Signal.like(before)
+        m.d.comb += [after.eq(before), Value.cast(to).eq(after)]
+        with m.If(came & ends):
+            m.d.comb += after.eq(Cat(before[len(total) :], total))
+        m.d.sync += before.eq(after)
+        run_ends, vectors_end = beat == self.runs - 1, vector == config.vectors - 1
+        with m.If(self.pop):
+            m.d.sync += [beat.eq(Mux(run_ends, 0, beat + 1)), left.eq(left - lanes)]
+            with m.If(run_ends):
+                m.d.sync += vector.eq(Mux(vectors_end, 0, vector + 1))
+                # The same elements of the next vector.
+                with m.If(~vectors_end):
+                    m.d.sync += left.eq(left + lanes * (self.runs - 1))
+        with m.If(self.load):
+            m.d.sync += [beat.eq(0), vector.eq(0), left.eq(self.columns)]
+
+    def _weights(self, m, engine, fifo, keeping, packed) -> Value:
+        """Tell beats of constants from beats of weights; return the beats of a row.
+
+        ``keeping``: kept weights, or the groups of rows, come.
+        """
         config = self.config
         # Rows until the next beat of constants, and beats of this row.
         rows = Signal(range(config.entries + 1))
@@ -274,6 +342,7 @@ class MatrixUnit(wiring.Component):
                 m.d.sync += beat.eq(beat + 1)
         with m.If(self.start):
             m.d.sync += [rows.eq(0), beat.eq(0)]
+        return row_beats
 
     def _constants(self, m, fifo, out) -> None:
         """Give the constants of each row."""

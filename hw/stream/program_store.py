@@ -222,8 +222,9 @@ class ProgramStore(wiring.Component):
 
     def _is_wrong(self, record) -> Value:
         """Return whether a record would never end, or write where it must not."""
-        is_pass, is_matrix, is_keep, is_trellis, is_save, is_restore, is_seedlm = (
-            record.kind == code for code in KIND_CODES.values()
+        is_ = {name: record.kind == code for name, code in KIND_CODES.items()}
+        is_pass, is_matrix, is_keep, is_trellis, is_save, is_restore = (
+            is_[name] for name in ("pass", "matrix", "keep", "trellis", "save", "restore")
         )
         known = is_pass | is_matrix | is_keep
         if self.config.trellis:
@@ -233,9 +234,9 @@ class ProgramStore(wiring.Component):
                 kept = Mux(self.header.trellis[0], kept[:KEPT_BEATS], kept)
             known |= is_trellis & (kept <= self.config.kept_beats)
             is_matrix |= is_trellis
-        if self.config.seedlm:
-            known |= is_seedlm
-            is_matrix |= is_seedlm
+        if self.config.wide_sums:
+            known |= is_[self.config.packed]
+            is_matrix |= is_[self.config.packed]
         if self.config.external:
             stop = record.address + record.rows
             known |= (is_save | is_restore) & (record.length != 0)

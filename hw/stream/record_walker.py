@@ -169,10 +169,11 @@ class RecordWalker(wiring.Component):
         with m.If(walk.is_["keep"] | (walk.is_["pass"] & walk.numbers["mix"])):
             m.d.comb += length.eq(record.head << config.lanes.bit_length() - 1)
         row_beats = self._row_beats(length, config.weights)
-        if config.seedlm:
-            row_beats = Mux(
-                walk.is_["seedlm"], self._row_beats(length, config.gemv.lanes), row_beats
-            )
+        if config.wide_sums:
+            packs = walk.is_[config.packed]
+            if config.groups:
+                packs &= ~record.constant[0]
+            row_beats = Mux(packs, self._row_beats(length, config.gemv.lanes), row_beats)
         m.d.sync += [
             self.length.eq(length),
             self.seen.eq(seen),
@@ -198,6 +199,12 @@ class RecordWalker(wiring.Component):
         row, factor, product = Signal(TOKEN_BITS), Signal(TOKEN_BITS), Signal(BEATS_BITS)
         other = Mux(walk.exchanges, self.position, row >> bits)
         heads = record.rows + (config.entries - 1) >> bits
+        # Rows have the beats of their groups before them.
+        rows = walk.rows
+        if config.groups:
+            whole = config.group_beats(1, whole=True).bit_length() - 1
+            each = Mux(record.constant[0], heads, heads << 1) << whole
+            rows = Mux(walk.is_["groups"], walk.rows + each, walk.rows)
         address = Signal.like(self.read_address)
         m.d.sync += product.eq(factor * self.row_beats)
         m.d.comb += [
@@ -216,7 +223,7 @@ class RecordWalker(wiring.Component):
             with m.State("PLACE"):
                 m.d.sync += [
                     address.eq(record.address),
-                    factor.eq(Mux(walk.is_["matrix"], walk.rows, other)),
+                    factor.eq(Mux(walk.is_["matrix"], rows, other)),
                 ]
                 m.next = "MULTIPLY"
                 self._decide(m, walk)

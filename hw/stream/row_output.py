@@ -19,8 +19,8 @@ from seedbed.spec.engine_records import PLACE, RECORD
 
 __all__ = ["SUM", "RowOutput", "constants_layout", "output_members", "row_layout"]
 
-#: Bits of a row's sum, which the program guarantees unless its weights are blocks of SeedLM, and of
-#: a bias.
+#: Bits of a row's sum, which the program guarantees unless its weights are packed in a core with
+#: ``wide_sums``, and of a bias.
 SUM, BIAS = 32, 32
 #: Beats that go out and wait at most, and with how many of them no element is begun.
 QUEUE, QUEUE_ROOM = 8, 3
@@ -55,7 +55,7 @@ def output_members(config: StreamEngineConfig) -> dict[str, Member]:
         "given": In(1),
         "o": Out(stream.Signature(result_layout(config))),
         "done": Out(1),
-    } | ({"wide_sums": In(1)} if config.seedlm else {})
+    } | ({"wide_sums": In(1)} if config.wide_sums else {})
 
 
 def row_layout(config: StreamEngineConfig) -> data.StructLayout:
@@ -98,7 +98,7 @@ class RowOutput(wiring.Component):
     write, write_at, mask, results : Out
         Elements of a beat are written to the store: those that ``mask`` has a 1 for.
     wide_sums : In(1)
-        With ``seedlm``: sums have all of their bits, and are not multiplied.
+        Sums have all of their bits, and are not multiplied.
     given, o : In(1), Out(stream)
         Elements of one token go out, and not to the store.
     done : Out(1)
@@ -227,11 +227,11 @@ class RowOutput(wiring.Component):
         sums = [self.i.payload.sum] if config.vectors == 1 else [*self.i.payload.sum]
         number = delayed(m, sums[v][:SUM].as_signed(), v + 1, f"sum_{v}")
         bits = SUM + unit.factor_bits + 1
-        if config.seedlm:
+        if config.wide_sums:
             bits = max(bits, len(sums[v]))
         product = Signal(signed(bits), name=f"product_{v}", reset_less=True)
         m.d.sync += product.eq(number * Cat(row.factor, Const(0, 1)).as_signed())
-        if config.seedlm:
+        if config.wide_sums:
             whole = delayed(m, sums[v], v + 1, f"whole_sum_{v}")
             with m.If(self.wide_sums):
                 m.d.sync += product.eq(whole)

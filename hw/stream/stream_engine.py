@@ -332,6 +332,7 @@ class StreamEngine(wiring.Component):
             matrix.tokens.eq(walker.tokens),
             *(getattr(matrix, name).eq(record[name]) for name in ("rows", "shift", "add", "wide")),
             *([matrix.packed.eq(is_[self.config.packed])] if self.config.packed else []),
+            *([matrix.whole.eq(record.constant[0])] if self.config.groups else []),
             *([matrix.kept.eq(walker.kept)] if self.config.kept else []),
             matrix.given.eq(is_given(self.config, record)),
             matrix.values.eq(narrow.values),

@@ -68,7 +68,7 @@ def record_kinds(config: StreamEngineConfig, record) -> dict[str, Value]:
     found = {
         name: record.kind == code
         for name, code in KIND_CODES.items()
-        if config.seedlm or name != "seedlm"
+        if name == config.packed or name not in ("seedlm", "groups")
     }
     if config.packed:
         found["matrix"] |= found[config.packed]

@@ -121,7 +121,7 @@ def drawn(
     # The decoder has four heads.
     engine = drawn_program(
         kind, rng, size=4 * config.products, layers=layers, trellis=config.trellis,
-        seedlm=config.seedlm, keeps=config.kept > 0, tune=config.tune,
+        seedlm=config.seedlm, groups=config.groups, keeps=config.kept > 0, tune=config.tune,
         chooses=config.choose and not config.classes,
         judges=config.classes > 0, inputs=config.inputs,
     )  # fmt: skip

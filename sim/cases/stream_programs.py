@@ -6,6 +6,7 @@ import numpy as np
 
 from seedbed.golden.seedlm import LEAST, MOST, pack
 from seedbed.golden.stream_engine import (
+    GroupRows,
     Integers,
     KeptWeights,
     SeedlmRows,
@@ -13,6 +14,7 @@ from seedbed.golden.stream_engine import (
     TrellisRows,
 )
 from seedbed.spec import TrellisConfig
+from seedbed.spec.gemv import GROUP
 from seedbed.spec.stream_engine import (
     SEEDLM_BLOCKS,
     Attend,
@@ -43,10 +45,10 @@ class _Drawn:
     """Collects operations with random parameters, whose results have magnitudes of about one."""
 
     def __init__(
-        self, rng: np.random.Generator, *, trellis: int, seedlm: bool, keeps: bool, tune: int,
-        inputs: bool,
+        self, rng: np.random.Generator, *, trellis: int, seedlm: bool, groups: bool, keeps: bool,
+        tune: int, inputs: bool,
     ):  # fmt: skip
-        self.rng, self.trellis, self.seedlm = rng, trellis, seedlm
+        self.rng, self.trellis, self.seedlm, self.groups = rng, trellis, seedlm, groups
         self.keeps, self.inputs = keeps, inputs
         #: What a kept weight differs by at most.
         self.most = min(1000, KeptWeights.peak - 1 >> tune)
@@ -60,7 +62,7 @@ class _Drawn:
 
     def rows(
         self, name: str, rows: int, columns: int, *, target: str = "", scale=0, trellis=0,
-        seedlm=False,
+        seedlm=False, tables=True,
     ) -> str:  # fmt: skip
         """Draw a matrix or a table, with biases where there is a target; return its name."""
         rng, biases, path = self.rng, None, None
@@ -71,6 +73,9 @@ class _Drawn:
             blocks = self._blocks(rows, -(-columns // SEEDLM_BLOCKS.block))
             of = SeedlmRows(code=SEEDLM_BLOCKS, blocks=blocks, fraction=19 + scale)
             self.parameters[name] = of.integers(columns, biases)
+            return name
+        if self.groups and tables:
+            self.parameters[name] = self._groups(rows, columns, 19 + scale).integers(biases)
             return name
         if trellis:
             symbols = rng.integers(0, 1 << trellis, (rows, columns)).astype(np.uint8)
@@ -103,6 +108,21 @@ class _Drawn:
         exponents[rng.random((rows, count)) < 0.02] = MOST
         coefficients = rng.integers(LEAST, MOST, (rows, count, SEEDLM_BLOCKS.latent), endpoint=True)
         return pack(SEEDLM_BLOCKS, seeds, exponents, coefficients)
+
+    def _groups(self, rows: int, columns: int, fraction: int) -> GroupRows:
+        """Draw groups of either width, most of them with scales of about one size."""
+        rng, bits = self.rng, int(self.rng.choice((4, 8)))
+        codes = rng.integers(*((0, 16) if bits == 4 else (-128, 128)), (rows, columns))
+        sizes = rows, -(-columns // GROUP)
+        scales, minima = (
+            rng.integers(-2047, 2048, sizes) << rng.integers(0, 3, sizes) for _ in range(2)
+        )
+        # A few are those of the least and the greatest shift.
+        scales = np.where(rng.random(sizes) < 0.05, rng.integers(0, 2, sizes), scales)
+        minima = np.where(rng.random(sizes) < 0.02, 1 << 25, minima << 3)
+        return GroupRows(
+            bits=bits, codes=codes, scales=scales, minima=minima, fraction=fraction + 4
+        )  # fmt: skip
 
     def matrix(self, source: str, target: str, rows: int, *, biased=True, **options) -> None:
         """Add the products of a random matrix."""
@@ -183,8 +203,8 @@ def _encoder(made: _Drawn, size: int, layers: int) -> str:
     made.vector("r", size, 12, wide=True)
     made.operations.append(
         Embed(
-            table=made.rows("words", WORDS, size),
-            positions=made.rows("positions", 64, size),
+            table=made.rows("words", WORDS, size, tables=False),
+            positions=made.rows("positions", 64, size, tables=False),
             target="r",
         )
     )
@@ -260,18 +280,18 @@ PROGRAMS: dict[str, Callable[[_Drawn, int, int], str]] = {
 
 def drawn_program(
     kind: str, rng: np.random.Generator, *, size: int, layers: int = 2, trellis: int = 0,
-    seedlm: bool = False, keeps: bool = False, tune: int = 0, chooses: bool = False,
-    judges: bool = False, inputs: bool = False,
+    seedlm: bool = False, groups: bool = False, keeps: bool = False, tune: int = 0,
+    chooses: bool = False, judges: bool = False, inputs: bool = False,
 ) -> StreamEngine:  # fmt: skip
     """Return the model of a random program: one of :data:`PROGRAMS`, of vectors of ``size``.
 
     Matrices have a trellis code of ``trellis`` bits a weight, if that is not 0, and with ``keeps``
     some weights that are kept, and fit ``tune`` fraction bits; with ``seedlm``, they have SeedLM's
-    blocks. Tables are int8. With ``chooses``, the result is the number of the greatest element;
+    blocks, and with ``groups`` groups, which tables have, too. Other tables are int8. With ``chooses``, the result is the number of the greatest element;
     with ``judges``, a loss and this number. With ``inputs``, the dense network begins with a
     vector.
     """
     made = _Drawn(
-        rng, trellis=trellis, seedlm=seedlm, keeps=keeps, tune=tune, inputs=inputs
-    )  # fmt: skip
+        rng, trellis=trellis, seedlm=seedlm, groups=groups, keeps=keeps, tune=tune, inputs=inputs
+    )
     return made.engine(PROGRAMS[kind](made, size, layers), chooses=chooses, judges=judges)

@@ -28,7 +28,8 @@ def hostile_program(random: Random, config: StreamEngineConfig) -> list[int]:
     records = []
     for _ in range(random.randint(1, 4)):
         record = {name: _field(random, name) for name in RECORD}
-        more = ("save", "restore") * config.external + ("seedlm",) * config.seedlm
+        more = ("save", "restore") * config.external
+        more += (config.packed,) * config.wide_sums
         record["kind"] = random.choice([0, 0, 0, 1, 2, 3, *map(KINDS.index, more)])
         if record["kind"] == KINDS.index("save"):
             record["address"] += 900
@@ -84,7 +85,7 @@ def _frames(config: StreamEngineConfig, *, frames: int, seed: int) -> Iterator[s
     for kind in PROGRAMS:
         engine = drawn_program(
             kind, rng, size=4 * config.products, layers=1, trellis=config.trellis,
-            seedlm=config.seedlm, keeps=config.kept > 0, chooses=config.choose,
+            seedlm=config.seedlm, groups=config.groups, keeps=config.kept > 0, chooses=config.choose,
             judges=config.classes > 0, inputs=config.inputs,
         )  # fmt: skip
         image = engine_image(config, engine.program, engine.parameters, block=4, context=8)
@@ -119,11 +120,13 @@ def _frames(config: StreamEngineConfig, *, frames: int, seed: int) -> Iterator[s
 
 
 TRELLIS = {"trellis": 4, "kept": 200, "vectors": 2, "choose": True}
+GROUPS = {"groups": True, "products": 8, "beat_bits": 512, "burst": 4, "cache": 1024}
 HOSTILE = (
     Hostile("small", _frames, SILENT),
     Hostile("small, 2 vectors", _frames, SILENT | {"vectors": 2}),
     Hostile("small, trellis", _frames, SILENT | TRELLIS),
     Hostile("small, seedlm", _frames, SILENT | {"seedlm": True}),
+    Hostile("small, groups", _frames, SILENT | GROUPS),
     Hostile("small, keys in memory", _frames, SILENT | {"external": True}),
     Hostile("small, vectors in and losses", _frames, SILENT | {"classes": 60, "inputs": True}),
 )
