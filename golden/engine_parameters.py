@@ -4,9 +4,8 @@ Entries of 64 bits have a factor in the lower half and a number in the upper hal
 and the bias of a row, the gain and the bias of an element, a step of an angle. A matrix or a table
 has, for as many rows as a beat has entries, the beat of these entries and then the rows, int8
 weights that begin in a new beat. Rows of a trellis code are interleaved: a beat has a part of each
-of 8 / ``trellis`` rows, symbols of the same columns. Rows of SeedLM have 32 bits a block. Of groups,
-the scales and minima of as many rows as there are entries are between these and the rows: 32 bits a
-group.
+of 8 / ``trellis`` rows, symbols of the same columns. Rows of SeedLM have 32 bits a block. With
+groups, their scales and minima, 32 bits a group, are between the entries and the rows.
 """
 
 from collections.abc import Iterable, Mapping

@@ -143,7 +143,8 @@ def _weights(engine: StreamEngine) -> dict[str, int]:
     seedlm = any(of.seedlm for of in engine.parameters.values())
     groups = any(of.groups for of in engine.parameters.values())
     return {
-        "trellis": bits, "seedlm": seedlm, "groups": groups, "kept": max(kept, default=0), "tune": fraction
+        "trellis": bits, "seedlm": seedlm, "groups": groups, "kept": max(kept, default=0),
+        "tune": fraction,
     }  # fmt: skip
 
 

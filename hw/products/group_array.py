@@ -83,7 +83,5 @@ class GroupArray(MacArray):
         peak <<= (1 << FACTOR_SHIFT) - 1 & ~3
         stage = stage.registered(m, values, peak, "coarse")
         fine = [delayed(m, shift[:2], 1, "fine") for shift in shifts]
-        values = [
-            value << shift for value, shift in zip(stage.values, fine * vectors, strict=True)
-        ]
+        values = [value << shift for value, shift in zip(stage.values, fine * vectors, strict=True)]
         return stage.registered(m, values, peak << 3, "scaled").parts(2 * blocks)

@@ -1,11 +1,12 @@
 """Products of a matrix and the vectors of some tokens: weights are streamed from memory."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.products.gemv_engine import GemvEngine
+from seedbed.hw.stream.group_totals import GroupTotals
 from seedbed.hw.stream.kept_sums import KeptSums
 from seedbed.hw.stream.row_groups import RowGroups
 from seedbed.hw.stream.row_output import RowOutput, constants_layout, output_members
@@ -13,7 +14,6 @@ from seedbed.hw.stream.row_products import RowProducts
 from seedbed.hw.stream.stream_layouts import values_layout
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE, RECORD
-from seedbed.spec.gemv import GROUP
 
 __all__ = ["MatrixUnit"]
 
@@ -248,7 +248,14 @@ class MatrixUnit(wiring.Component):
         full = Signal()
         group = config.gemv.group
         if config.groups:
-            self._totals(m, to.payload.totals)
+            m.submodules.totals = totals = GroupTotals(config)
+            m.d.comb += [
+                totals.load.eq(self.load),
+                totals.columns.eq(self.columns),
+                totals.take.eq(self.pop),
+                totals.values.eq(self.values),
+                Value.cast(to.payload.totals).eq(Value.cast(totals.o)),
+            ]
         m.d.comb += [
             full.eq(count == beats),
             self.pop.eq(self.valid & (~full | to.ready)),
@@ -268,41 +275,6 @@ class MatrixUnit(wiring.Component):
         with m.If(self.load):
             m.d.sync += left.eq(self.columns)
         return to.valid & to.ready & to.payload.last
-
-    def _totals(self, m, to) -> None:
-        """Add up the elements of each group of a vector while they are collected."""
-        config, lanes = self.config, self.config.lanes
-        beats = GROUP // lanes
-        shape = to[0].shape()
-        # Elements that are to come, beats of this group of them, vectors that the next beat is
-        # for: as many beats of a vector come as the multipliers take of it.
-        left, beat = Signal(signed(RECORD["length"] + 2)), Signal(range(self.runs))
-        vector = Signal(range(max(2, config.vectors)))
-        masked = [Mux(left > k, value, 0) for k, value in enumerate(self.values)]
-        partial, total, kept = Signal(shape, reset_less=True), Signal(shape), Signal(shape)
-        came, first, ends = Signal(), Signal(), Signal()
-        m.d.comb += total.eq(Mux(first, 0, kept) + partial)
-        m.d.sync += [came.eq(self.pop), partial.eq(sum(masked[1:], masked[0]))]
-        m.d.sync += [first.eq(beat[: beats.bit_length() - 1] == 0)]
-        m.d.sync += [ends.eq(beat[: beats.bit_length() - 1] == beats - 1)]
-        with m.If(came):
-            m.d.sync += kept.eq(total)
-        before = Signal(len(Value.cast(to)), reset_less=True)
-        after = Signal.like(before)
-        m.d.comb += [after.eq(before), Value.cast(to).eq(after)]
-        with m.If(came & ends):
-            m.d.comb += after.eq(Cat(before[len(total) :], total))
-        m.d.sync += before.eq(after)
-        run_ends, vectors_end = beat == self.runs - 1, vector == config.vectors - 1
-        with m.If(self.pop):
-            m.d.sync += [beat.eq(Mux(run_ends, 0, beat + 1)), left.eq(left - lanes)]
-            with m.If(run_ends):
-                m.d.sync += vector.eq(Mux(vectors_end, 0, vector + 1))
-                # The same elements of the next vector.
-                with m.If(~vectors_end):
-                    m.d.sync += left.eq(left + lanes * (self.runs - 1))
-        with m.If(self.load):
-            m.d.sync += [beat.eq(0), vector.eq(0), left.eq(self.columns)]
 
     def _weights(self, m, engine, fifo, keeping, packed) -> Value:
         """Tell beats of constants from beats of weights; return the beats of a row.

@@ -60,9 +60,7 @@ class RowGroups(wiring.Component):
         """The most beats that come together."""
         config = self.config
         return max(
-            config.group_beats(
-                config.row_beats("groups", config.columns, whole=whole), whole=whole
-            )
+            config.group_beats(config.row_beats("groups", config.columns, whole=whole), whole=whole)
             for whole in (False, True)
         )
 

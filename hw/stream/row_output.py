@@ -98,7 +98,7 @@ class RowOutput(wiring.Component):
     write, write_at, mask, results : Out
         Elements of a beat are written to the store: those that ``mask`` has a 1 for.
     wide_sums : In(1)
-        Sums have all of their bits, and are not multiplied.
+        In a core that has them: sums have all of their bits, and are not multiplied.
     given, o : In(1), Out(stream)
         Elements of one token go out, and not to the store.
     done : Out(1)

@@ -287,9 +287,9 @@ def drawn_program(
 
     Matrices have a trellis code of ``trellis`` bits a weight, if that is not 0, and with ``keeps``
     some weights that are kept, and fit ``tune`` fraction bits; with ``seedlm``, they have SeedLM's
-    blocks, and with ``groups`` groups, which tables have, too. Other tables are int8. With ``chooses``, the result is the number of the greatest element;
-    with ``judges``, a loss and this number. With ``inputs``, the dense network begins with a
-    vector.
+    blocks, and with ``groups`` groups, as have tables without one of positions. Other tables are
+    int8. With ``chooses``, the result is the number of the greatest element; with ``judges``, a
+    loss and this number. With ``inputs``, the dense network begins with a vector.
     """
     made = _Drawn(
         rng, trellis=trellis, seedlm=seedlm, groups=groups, keeps=keeps, tune=tune, inputs=inputs

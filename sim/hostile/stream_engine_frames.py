@@ -85,8 +85,8 @@ def _frames(config: StreamEngineConfig, *, frames: int, seed: int) -> Iterator[s
     for kind in PROGRAMS:
         engine = drawn_program(
             kind, rng, size=4 * config.products, layers=1, trellis=config.trellis,
-            seedlm=config.seedlm, groups=config.groups, keeps=config.kept > 0, chooses=config.choose,
-            judges=config.classes > 0, inputs=config.inputs,
+            seedlm=config.seedlm, groups=config.groups, keeps=config.kept > 0,
+            chooses=config.choose, judges=config.classes > 0, inputs=config.inputs,
         )  # fmt: skip
         image = engine_image(config, engine.program, engine.parameters, block=4, context=8)
         blocks = Blocks(config, image, engine)

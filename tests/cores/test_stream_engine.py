@@ -21,6 +21,10 @@ SMALL = {
     "block": 4, "context": 16, "columns": 64, "address_bits": 16, "burst": 8,
     "timeout_cycles": 400, "drain_cycles": 16,
 }  # fmt: skip
+GROUPS = {
+    **SMALL, "products": 8, "beat_bits": 512, "store": 2048, "cache": 1024, "columns": 100,
+    "burst": 4, "groups": True,
+}  # fmt: skip
 CONFIGS = [
     StreamEngineConfig(**SMALL),
     StreamEngineConfig(**{**SMALL, "vectors": 2}),
@@ -34,6 +38,8 @@ CONFIGS = [
     StreamEngineConfig(
         **{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 4, "seedlm": True}
     ),
+    StreamEngineConfig(**GROUPS),
+    StreamEngineConfig(**{**GROUPS, "lanes": 8, "vectors": 4}),
 ]
 TRELLIS, CHOOSES = CONFIGS[4], CONFIGS[3]
 EXTERNAL = [

@@ -10,7 +10,8 @@ from seedbed.flow.importer.program_formats import calibrated, integers
 from seedbed.flow.importer.transformers import Decoder, Encoder, decoder, encoder
 from seedbed.golden.engine_image import engine_image, header_and_records
 from seedbed.golden.engine_passes import PassEngine
-from seedbed.golden.stream_engine import FloatEngine, Integers, StreamEngine
+from seedbed.golden.fixed import shifted
+from seedbed.golden.stream_engine import FloatEngine, GroupRows, Integers, StreamEngine
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import HEADER, RECORD, packed, unpacked
@@ -63,6 +64,8 @@ def compare(config, engine, image, sizes=(9, 1, 4)):
         StreamEngineConfig(lanes=4, products=4, vectors=2, trellis=2),
         replace(CONFIG, trellis=4, kept=200),
         replace(CONFIG, seedlm=True),
+        replace(CONFIG, groups=True, beat_bits=512),
+        replace(CONFIG, groups=True, beat_bits=1024, burst=32, vectors=2),
     ],
     ids=str,
 )
@@ -70,7 +73,7 @@ def compare(config, engine, image, sizes=(9, 1, 4)):
 def test_the_passes_of_an_image_are_its_program(kind, config):
     engine = drawn_program(
         kind, np.random.default_rng(3), size=16, trellis=config.trellis, seedlm=config.seedlm,
-        keeps=config.kept > 0,
+        groups=config.groups, keeps=config.kept > 0,
     )  # fmt: skip
     image = engine_image(config, engine.program, engine.parameters, block=9, context=24)
     assert len(image.names) > len(engine.program.operations)
@@ -105,6 +108,76 @@ def test_blocks_of_seedlm_need_a_core_that_has_them():
     image = engine_image(config, engine.program, engine.parameters, block=9, context=24)
     compare(config, engine, image)
     assert PassEngine(CONFIG, image.beats).load() == "ok"
+
+
+GROUPED = replace(CONFIG, groups=True, beat_bits=512)
+
+
+def test_groups_need_a_core_that_has_them():
+    """A program of int8 runs in such a core, too, but not the other way round."""
+    engine = drawn_program("dense", np.random.default_rng(3), size=16, groups=True)
+    words = replace(engine.parameters["words"], groups=None, weights=np.zeros((WORDS, 16), np.int8))
+    parameters = {**engine.parameters, "words": replace(words, sum_width=32)}
+    with pytest.raises(ValueError, match=r"w1 has groups of codes, which need groups = True"):
+        engine_image(CONFIG, engine.program, parameters, block=9, context=24)
+    image = engine_image(GROUPED, engine.program, engine.parameters, block=9, context=24)
+    for other in ({"groups": False}, {"groups": False, "trellis": 4}):
+        assert PassEngine(replace(GROUPED, **other), image.beats).load() == "damaged"
+    engine = drawn_program("dense", np.random.default_rng(3), size=16)
+    image = engine_image(GROUPED, engine.program, engine.parameters, block=9, context=24)
+    compare(GROUPED, engine, image)
+    assert PassEngine(replace(GROUPED, groups=False), image.beats).load() == "ok"
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_groups_have_all_numbers_of_a_mantissa_and_a_shift(bits):
+    """A scale has 11 bits, and is at most 2^15 times the unit of another one."""
+    rng = np.random.default_rng(5)
+    codes = rng.integers(*((0, 16) if bits == 4 else (-128, 128)), (7, 70))
+
+    def image(scales):
+        rows = GroupRows(bits=bits, codes=codes, scales=scales, minima=-8 * scales, fraction=40)
+        program = Program(
+            vectors={"e": Vector(length=70, fraction=8), "y": Vector(length=7, fraction=4)},
+            operations=[
+                Embed(table="words", target="e"), Matrix(weights="w", source="e", target="y")
+            ],
+            result="y",
+        )  # fmt: skip
+        words = drawn_program("dense", rng, size=70).parameters["words"]
+        engine = StreamEngine(program, {"words": words, "w": rows.integers()})
+        return engine, engine_image(GROUPED, program, engine.parameters, block=9, context=24)
+
+    scales = rng.integers(-2047, 2048, (7, 3)) << rng.integers(0, 13, (7, 3))
+    scales[0] = 1, -1, 2047 << 12
+    compare(GROUPED, *image(scales))
+    # Bits that all have as 0 do not count.
+    compare(GROUPED, *image(scales << 3))
+    for wrong in (2047 << 13, 4097):
+        scales[1, 1] = wrong
+        with pytest.raises(ValueError, match="scales and minima of w must have 11 bits, and"):
+            image(scales)
+
+
+def test_a_table_of_groups_is_stored_in_digits():
+    """As many as the greatest element has; a table of positions has no digits beside it."""
+    engine = drawn_program("decoder", np.random.default_rng(3), size=16, groups=True)
+    table, fraction = engine.parameters["words"], engine.program.vectors["r"].fraction
+    beats = []
+    for shift in (0, 12):
+        groups = table.groups
+        words = replace(groups, fraction=groups.fraction + shift).integers(table.biases)
+        parameters = {**engine.parameters, "words": words}
+        rows = shifted(words.row(np.arange(WORDS)), words.fraction - fraction)
+        image = engine_image(GROUPED, engine.program, parameters, block=9, context=24)
+        beats.append(image.names.count("Embed"))
+        assert beats[-1] == -(-int(np.abs(2 * rows).max() + 1).bit_length() // 8)
+        compare(GROUPED, StreamEngine(engine.program, parameters), image)
+    assert beats[0] > beats[1]
+    engine = drawn_program("encoder", np.random.default_rng(3), size=16, groups=True)
+    parameters = {**engine.parameters, "words": table}
+    with pytest.raises(ValueError, match="must not have a table of positions beside groups"):
+        engine_image(GROUPED, engine.program, parameters, block=9, context=24)
 
 
 def test_the_low_bits_that_all_multipliers_have_as_0_are_left_out():
