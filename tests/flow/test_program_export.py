@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_transformers import write_bert
+from gguf import GGMLQuantizationType
+from small_transformers import write_bert, write_llama
 
 from seedbed.flow.cores import registry, settings
 from seedbed.flow.export import bundle
@@ -24,13 +25,15 @@ SMALL = ["--set", "lanes=2", "--set", "beat_bits=128"]
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory, succeeds):
-    """Folders of a decoder in three formats, and of an encoder."""
+    """Folders of a decoder in three formats, of one with the groups of its file, of an encoder."""
     folder = tmp_path_factory.mktemp("imported")
     for form, keep in (("plain", 0), ("trellis", 0.01), ("seedlm", 0)):
         plan = transformer_import.plan(llm.random_model(), form, keep=keep)
         transformer_import.write(plan, folder / form, transformer_import.CALIBRATION, None)
     write_bert(folder / "bert")
     succeeds(["import", "bert", "-o", "encoder"], folder)
+    write_llama(folder / "llama", kind=GGMLQuantizationType.Q4_1)
+    succeeds(["import", "llama", "-o", "file"], folder)
     return folder
 
 
@@ -54,6 +57,7 @@ def exported(imported, tmp_path, called):
         ("trellis", [*SMALL, "--prompt", "On", "--set", "external=true", "--set", "context=4"]),
         ("trellis", [*SMALL, "--count", "3", "--set", "block=2", "--set", "choose=true"]),
         ("seedlm", [*SMALL, "--count", "3", "--set", "vectors=2"]),
+        ("file", ["--set", "lanes=2", "--count", "3", "--set", "vectors=2"]),
         ("encoder", [*SMALL, "--count", "5", "--set", "vectors=4"]),
     ],
 )
@@ -78,7 +82,7 @@ def test_the_bench_runs_an_imported_transformer_and_can_fail(
     assert f"{beats} of {beats} beats, 1 errors, status 0" in printed
 
 
-@pytest.mark.parametrize("name", ["plain", "trellis", "seedlm", "encoder"])
+@pytest.mark.parametrize("name", ["plain", "trellis", "seedlm", "file", "encoder"])
 def test_results_are_those_of_the_model(name, exported, imported):
     out, constants = exported(name, "--count", "6", "--seed", "5")
     loaded = program_file.read(imported / name)
