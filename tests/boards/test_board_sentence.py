@@ -130,7 +130,8 @@ def test_weights_are_tuned_on_the_board_from_the_command_line(tuning_program, ca
     (tmp_path / "classes.txt").write_text("0\ta bore\n1\ta joy\n1\tfine\n")
     with virtual.start(tuning_program) as board:
         words = ["board", "run", "sentence", "--port", board.port, "--text", "a joy"]
-        options = ["--tune", "2", "--batch", "2", "--classes", "classes.txt", "-o", "tuned.npy"]
+        # Each step is by the losses of all texts.
+        options = ["--tune", "8", "--batch", "3", "--classes", "classes.txt", "-o", "tuned.npy"]
         code, printed, problem = called([*words, *options], tmp_path)
         assert (code, problem) == (0, "")
         found = re.search(r"the loss of 3 texts was ([\d.]+), and is ([\d.]+), as in", printed)
