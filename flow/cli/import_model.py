@@ -80,6 +80,14 @@ def import_model(
             "bits, those that are the largest in their rows; such as 0.001.",
         ),
     ] = None,
+    pack_head: Annotated[
+        bool,
+        typer.Option(
+            "--pack-head",
+            help="With a decoder: the matrix of logits has --format, too, as a copy where it is "
+            "the table of tokens. By default, it has 8 bits.",
+        ),
+    ] = False,
     tokens: Annotated[
         int | None,
         typer.Option(
@@ -120,7 +128,7 @@ def import_model(
         "--context": context,
     }  # fmt: skip
     given = [name for name, value in options.items() if value is not None]
-    given += ["--feedback"] * feedback + ["--dry-run"] * dry_run
+    given += ["--feedback"] * feedback + ["--pack-head"] * pack_head + ["--dry-run"] * dry_run
     if transformer_files.is_transformer(model):
         from seedbed.flow.cli.import_transformer import import_transformer
 
@@ -128,7 +136,7 @@ def import_model(
             raise ValueError(f"--network and --data go with a network, not with {model}")
         import_transformer(
             model, output, format_, text, tokens, context, feedback=feedback, keep=keep,
-            dry_run=dry_run, force=force, json_=json_,
+            pack_head=pack_head, dry_run=dry_run, force=force, json_=json_,
         )  # fmt: skip
         return
     if given:

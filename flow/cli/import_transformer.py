@@ -26,8 +26,8 @@ MOST = 0.05
 
 def import_transformer(
     model: Path, output: Path, format_: str | None, text: Path | None, tokens: int | None,
-    context: int | None, *, feedback: bool, keep: float | None, dry_run: bool, force: bool,
-    json_: bool,
+    context: int | None, *, feedback: bool, keep: float | None, pack_head: bool, dry_run: bool,
+    force: bool, json_: bool,
 ) -> None:  # fmt: skip
     """Print what the program of a transformer takes, and write it."""
     from seedbed.flow.importer import (
@@ -62,7 +62,10 @@ def import_transformer(
         raise ValueError(
             f"--keep must be above 0 and at most {MOST:g}, with --format {packed_rows.KEEPING}"
         )
-    plan = transformer_import.plan(read, of_file, keep or 0)
+    if pack_head and (encoder or of_file in ("plain", "file")):
+        allowed = ", ".join(packed_rows.COMPRESSED)
+        raise ValueError(f"--pack-head goes with a decoder, and --format {allowed}")
+    plan = transformer_import.plan(read, of_file, keep or 0, pack_head=pack_head)
     found = figures(
         plan.program, plan.places, plan.image, tokens=block,
         context=block if encoder else max(context or after, block), vectors=VECTORS,

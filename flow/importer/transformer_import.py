@@ -43,6 +43,8 @@ CALIBRATION = (
     "Prices of wheat and corn rose for the third week in a row.",
     "The museum is closed on Mondays.",
 )
+#: The matrix of logits of a decoder, as transformers calls it.
+HEAD = "lm_head"
 #: A folder of finished matrices, in that of the output.
 PARTS = ".seedbed-parts"
 
@@ -79,19 +81,21 @@ class Plan:
         return min([self.model.positions, *tables])
 
 
-def plan(model: Transformer, form: str, keep: float = 0) -> Plan:
+def plan(model: Transformer, form: str, keep: float = 0, *, pack_head: bool = False) -> Plan:
     """Return what an import of a model will write, with matrices in one of :data:`FORMATS`.
 
-    ``keep`` is the share of a matrix's weights that are kept. Tables of embeddings and the matrix
-    of logits are ``plain``, or those of the file. Raises ``ValueError`` with the name of a tensor
-    that the program or the format does not take.
+    ``keep`` is the share of a matrix's weights that are kept. Tables of embeddings and, without
+    ``pack_head``, the matrix of a decoder's logits are ``plain``, or those of the file. Raises
+    ``ValueError`` with the name of a tensor that the program or the format does not take.
     """
     try:
         if isinstance(model.model, transformers.Encoder):
             program, parameters = transformers.encoder(model.tensors, model.model)
         else:
             program, parameters = transformers.decoder(model.tensors, model.model)
-        formats = _formats(model, program, parameters, form)
+        if pack_head:
+            program = _with_head(program, parameters)
+        formats = _formats(model, program, parameters, form, pack_head=pack_head)
     except ValueError as problem:
         # The file has perhaps other names.
         text = re.sub(
@@ -110,9 +114,20 @@ def plan(model: Transformer, form: str, keep: float = 0) -> Plan:
     return Plan(model, program, parameters, found, image)
 
 
+def _with_head(program: Program, parameters: dict[str, Reals]) -> Program:
+    """Return a program whose matrix of logits is no table: a copy, if it was that of tokens."""
+    *before, last = program.operations
+    assert isinstance(last, Matrix)
+    if not any(last.weights in op.parameters for op in before):
+        return program
+    parameters[HEAD] = parameters[last.weights]
+    return replace(program, operations=(*before, replace(last, weights=HEAD)))
+
+
 def _formats(
-    model: Transformer, program: Program, parameters: dict[str, Reals], form: str
-) -> dict[str, str]:
+    model: Transformer, program: Program, parameters: dict[str, Reals], form: str, *,
+    pack_head: bool,
+) -> dict[str, str]:  # fmt: skip
     """Return the format of each parameter."""
     found = {}
     for op in program.operations:
@@ -126,7 +141,7 @@ def _formats(
                         "file takes unchanged; give another --format"
                     )
                 found[name], _ = model.blocks[f"{name}.weight"]
-            elif isinstance(op, Embed) or op.target == program.result:
+            elif isinstance(op, Embed) or (op.target == program.result and not pack_head):
                 found[name] = "plain"
             else:
                 found.setdefault(name, form)

@@ -390,6 +390,28 @@ def test_a_head_may_be_that_of_the_embedding(tmp_path):
     plan = transformer_import.plan(model, "trellis")
     assert "lm_head" not in plan.places
     assert plan.places["model.embed_tokens"].format == "plain"
+    # A matrix of its own has another format.
+    plan = transformer_import.plan(model, "trellis", pack_head=True)
+    assert plan.places["lm_head"].format == "trellis"
+    assert plan.places["model.embed_tokens"].format == "plain"
+    assert plan.parameters["lm_head"] is plan.parameters["model.embed_tokens"]
+    transformer_import.write(plan, tmp_path / "out", LINES, None)
+    loaded = program_file.read(tmp_path / "out")
+    assert loaded.parameters["lm_head"].trellis
+    floating = in_float(loaded.program, loaded.parameters)
+    engine = StreamEngine(loaded.program, loaded.parameters)
+    fraction = loaded.program.vectors["logits"].fraction
+    tokens = model.tokens(LINES[0])
+    found = np.ldexp(logits(engine, tokens).astype(float), -fraction)
+    wanted = logits(floating, tokens)
+    assert np.sqrt(((found - wanted) ** 2).mean() / (wanted**2).mean()) < 0.03
+
+
+def test_a_head_of_its_own_is_packed(tmp_path):
+    model = transformer_files.read(write_shards(tmp_path / "model"))
+    plans = [transformer_import.plan(model, "seedlm", pack_head=pack) for pack in (False, True)]
+    assert [plan.places["lm_head"].format for plan in plans] == ["plain", "seedlm"]
+    assert plans[0].program == plans[1].program
 
 
 def test_special_tokens_and_a_first_one(tmp_path):
@@ -562,6 +584,7 @@ def test_import_of_a_transformer(tmp_path, called):
     for bad, problem in (
         (["--format", "best"], "--format must be one of trellis, seedlm, groups, plain, file"),
         (["--feedback"], "--feedback needs --text, and --format trellis or seedlm"),
+        (["--pack-head"], "--pack-head goes with a decoder, and --format trellis, seedlm, groups"),
         (["--data", "model"], "--network and --data go with a network, not with model"),
     ):
         code, _, err = called(["import", "model", "-o", "new", *bad], tmp_path)
