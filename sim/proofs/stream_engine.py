@@ -15,6 +15,7 @@ from seedbed.hw.stream.product_sums import DEPTH, ProductSums
 from seedbed.hw.stream.record_loops import matrix_flight
 from seedbed.hw.stream.record_walker import RecordWalker
 from seedbed.hw.stream.result_writer import ResultWriter
+from seedbed.hw.stream.row_groups import PARTS, RowGroups
 from seedbed.hw.stream.row_output import RowOutput, row_layout
 from seedbed.hw.stream.row_products import WaySums
 from seedbed.hw.stream.stream_layouts import (
@@ -194,6 +195,42 @@ def kept_sums(dut: KeptSums) -> Module:
     ]
     cover(m, transfer(dut.o) & (levels[1] == 1) & rows[0])
     cover(m, transfer(given) & (seen == 2))
+    return m
+
+
+def row_groups(dut: RowGroups) -> Module:
+    """Count the weights that are to come, and the parts of beats that they take."""
+    m, inside = free_inputs(dut)
+    free(m, dut.start, dut.begin, dut.take)
+    steady(m, dut.packed, dut.whole, dut.row_beats)
+    config = dut.config
+    left, part, level = (inside[name] for name in ("left", "part", "fifo.level"))
+    rows, step = Signal(len(dut.row_beats) + 4), Mux(dut.whole, 1, 2)
+    weights = Signal.like(rows)
+    with m.If(dut.take):
+        m.d.sync += weights.eq(weights - 1)
+    with m.If(dut.begin):
+        m.d.sync += weights.eq(rows)
+    with m.If(dut.start):
+        m.d.sync += weights.eq(0)
+    fifo_invariants(m, inside, "fifo", dut.depth)
+    # Beats of these rows: those of their weights of 4 bits would be no more than there is room for.
+    most = Mux(dut.whole, dut.depth, dut.depth // 2)
+    m.d.comb += [
+        rows.eq(config.entries * dut.row_beats),
+        Assume((dut.row_beats != 0) & (dut.row_beats <= most)),
+        Assume(~dut.begin | ((weights == 0) & ~dut.i.ready)),
+        Assume(~dut.take | ((weights != 0) & ~dut.i.ready)),
+        Assert(~transfer(dut.i) | (inside["fifo.w_rdy"] & dut.packed)),
+        Assert(~(dut.take & dut.packed) | inside["fifo.r_rdy"]),
+        # What an induction has to know.
+        Assert(~dut.packed | ((level + left) * PARTS == weights * step + part)),
+        Assert(dut.packed | ((level == 0) & (left == 0) & (part == 0))),
+        Assert(~left.any() | ((weights == rows) & (part == 0))),
+        Assert((weights <= rows) & (part[0] <= dut.whole)),
+    ]
+    seen = past(m, dut.take) & (weights == 0)
+    cover(m, seen & dut.whole & dut.packed & (level == 0), seen & ~dut.whole & dut.packed)
     return m
 
 
@@ -505,6 +542,29 @@ PROOFS = (
                 "a row has one product too many",
                 "last.eq(done + 1 >= count)",
                 "last.eq(done >= count)",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_groups",
+        says="Each beat of weights of groups has the part of a beat of scales and minima that is "
+        "its own; all of these have a place, and none is left over by whole rows.",
+        component=RowGroups,
+        config=replace(SMALL, groups=True, beat_bits=512, burst=4, columns=64),
+        harness=row_groups,
+        depth=1,
+        reach=24,
+        mutants=(
+            Mutant("codes of 4 bits have too few", "self.row_beats << 1", "self.row_beats"),
+            Mutant(
+                "a matrix begins within a beat",
+                "m.d.sync += [left.eq(0), part.eq(0)]",
+                "m.d.sync += left.eq(0)",
+            ),
+            Mutant(
+                "a beat is left too early",
+                "fifo.r_en.eq(part + step == PARTS)",
+                "fifo.r_en.eq(part + 2 == PARTS)",
             ),
         ),
     ),
