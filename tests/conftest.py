@@ -7,6 +7,7 @@ import sys
 # some tests ten times slower. To be said before NumPy is loaded; other processes get it, too.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import passed
 import pytest
 
 from seedbed.sim.tools import setup_environment
@@ -26,6 +27,51 @@ def pytest_sessionstart(session):
     """Begin to compile before the tests that search, each of which would, in several processes."""
     if not hasattr(session.config, "workerinput"):
         session.config.add_cleanup(subprocess.Popen([sys.executable, "-c", SEARCH]).wait)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--changed",
+        action="store_true",
+        help="leave out long modules that passed with today's source: tests/passed.py",
+    )
+    parser.addoption(
+        "--record", action="store_true", help='with -m "": record which of these modules pass'
+    )
+
+
+def pytest_configure(config):
+    chosen = config.option.markexpr, config.option.keyword, config.option.deselect
+    if config.getoption("record") and (any(chosen) or any("::" in arg for arg in config.args)):
+        raise pytest.UsageError("--record needs all tests of a module: -m '' and no other choice")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("changed"):
+        left_out = [item for item in items if _module(item.nodeid) in passed.unchanged()]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if item not in left_out]
+
+
+#: Modules with tests that have run, and those of which not all have passed.
+_RUN, _NOT_PASSED = set(), set()
+
+
+def _module(nodeid):
+    return nodeid.partition("::")[0]
+
+
+def pytest_runtest_logreport(report):
+    _RUN.add(_module(report.nodeid))
+    if not report.passed:
+        _NOT_PASSED.add(_module(report.nodeid))
+
+
+def pytest_sessionfinish(session):
+    """Record the modules of which all tests have passed."""
+    if session.config.getoption("record") and not hasattr(session.config, "workerinput"):
+        passed.record({*passed.MODULES} & (_RUN - _NOT_PASSED))
 
 
 def configs():
