@@ -41,8 +41,10 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    chosen = config.option.markexpr, config.option.keyword, config.option.deselect
-    if config.getoption("record") and (any(chosen) or any("::" in arg for arg in config.args)):
+    parts = [*config.args, *(config.option.deselect or [])]
+    in_part = any(part.startswith(f"{module}::") for part in parts for module in passed.MODULES)
+    chosen = config.option.markexpr, config.option.keyword, in_part
+    if config.getoption("record") and any(chosen):
         raise pytest.UsageError("--record needs all tests of a module: -m '' and no other choice")
 
 

@@ -4,13 +4,15 @@
 modules whose fingerprint is written are left out.
 """
 
+import ast
 import json
 import sys
 from functools import cache
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 
-from seedbed.flow.run.cache import code, imports
+from seedbed.flow.run.cache import code
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "tests/passed.json"
@@ -45,11 +47,27 @@ def _others() -> str:
     return "".join([repr(sys.version_info[:2]), *texts])
 
 
+def _imports(text: str) -> list[str]:
+    """Return the modules of this project that a module imports; of a package, it is all of it."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "seedbed":
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= {name if _is_module(name) else str(node.module) for name in inside}
+    return sorted(found)
+
+
+def _is_module(name: str) -> bool:
+    package, _, _ = name.rpartition(".")
+    spec = find_spec(package)
+    return bool(spec and spec.submodule_search_locations and find_spec(name))
+
+
 def sources(module: str) -> str:
     """Return the text of everything that the tests of a module depend on."""
     text = (ROOT / module).read_text()
     seen: set[str] = set()
-    parts = [text, *(code(each, seen) for each in sorted(imports(text)))]
+    parts = [text, *(code(each, seen) for each in _imports(text))]
     if REGISTRY in seen:
         # It imports the families of cores by name.
         names = sorted(path.stem for path in (ROOT / "flow/cores").glob("*.py"))

@@ -13,7 +13,7 @@ from typing import Any
 
 from seedbed.flow.run.files import write_atomic
 
-__all__ = ["code", "definitions", "imports", "kept", "memo"]
+__all__ = ["code", "definitions", "kept", "memo"]
 
 
 def memo(
@@ -105,16 +105,6 @@ def _defining_module(module: str, name: str) -> str:
     return module
 
 
-def imports(text: str) -> frozenset[str]:
-    """Return the modules of this project that a source text imports, also within functions."""
-    return frozenset(
-        _defining_module(node.module or "", alias.name)
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "seedbed"
-        for alias in node.names
-    )
-
-
 @cache
 def _source(name: str) -> tuple[str, frozenset[str]]:
     """Return a module's source text, and the modules of this project that it imports."""
@@ -122,7 +112,11 @@ def _source(name: str) -> tuple[str, frozenset[str]]:
     if file is None:
         return "", frozenset()
     text = Path(file).read_text()
-    return text, imports(text)
+    imports = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "seedbed":
+            imports |= {_defining_module(node.module or "", alias.name) for alias in node.names}
+    return text, frozenset(imports)
 
 
 def code(name: str, seen: set[str] | None = None) -> str:
@@ -134,8 +128,8 @@ def code(name: str, seen: set[str] | None = None) -> str:
     if name in seen:
         return ""
     seen.add(name)
-    text, imported = _source(name)
-    return text + "".join(code(module, seen) for module in sorted(imported))
+    text, imports = _source(name)
+    return text + "".join(code(module, seen) for module in sorted(imports))
 
 
 @cache
