@@ -26,6 +26,8 @@ PROGRAM, IMAGE, TOKENIZER = FILES = ("program.json", "image.bin", "tokenizer.jso
 #: Bytes of which the place of a parameter is a multiple: a beat of 512 bits.
 ALIGNMENT = 64
 VERSION = 1
+#: The most weights of a matrix that are kept: those that a core has room for.
+MOST_KEPT = 1 << 14
 OPERATIONS = {
     name: kind
     for name, kind in vars(stream_engine).items()
@@ -89,8 +91,8 @@ def places(
     """Return the place of every parameter, and the bytes of the image.
 
     ``biased`` has the number of biases of those that have any. ``keep`` is the share of the weights
-    that are kept, of a format that keeps some. Raises ``ValueError`` for a parameter with more
-    columns than the entry of a kept weight can say.
+    that are kept, of a format that keeps some: at most :data:`MOST_KEPT` of a matrix. Raises
+    ``ValueError`` for a parameter with more columns than the entry of a kept weight can say.
     """
     found: dict[str, Place] = {}
     end = 0
@@ -102,7 +104,8 @@ def places(
         return start
 
     for name, (rows, columns) in shapes.items():
-        count = round(keep * rows * columns) if formats[name] == KEEPING else 0
+        share = round(keep * rows * columns) if formats[name] == KEEPING else 0
+        count = min(share, MOST_KEPT)
         if count and columns > 1 << 16:
             raise ValueError(
                 f"{name} must have at most 65536 columns to keep weights, not {columns}"

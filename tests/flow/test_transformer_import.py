@@ -15,7 +15,14 @@ from seedbed.flow.importer import packed_rows, program_file, transformer_files, 
 from seedbed.flow.importer.program_figures import figures
 from seedbed.flow.importer.program_formats import in_float
 from seedbed.golden.stream_engine import FloatEngine, StreamEngine
-from seedbed.spec.stream_engine import Embed, Matrix, Norm, Program, Vector
+from seedbed.spec.stream_engine import (
+    Embed,
+    Matrix,
+    Norm,
+    Program,
+    StreamEngineConfig,
+    Vector,
+)
 from seedbed.studies import decoder, encoder
 
 QUANTIZED = [Kind.Q8_0, Kind.Q4_0, Kind.Q4_1]
@@ -98,6 +105,16 @@ def test_a_kept_weight_outside_of_the_matrix_is_refused():
         kept[name][1] = value
         with pytest.raises(ValueError, match="a kept weight is not in 6 x 96"):
             replace(rows, kept=kept).integers()
+
+
+def test_no_matrix_keeps_more_than_a_core_has_room_for():
+    shapes = {"small": (100, 100), "large": (1 << 10, 1 << 10)}
+    found, _ = program_file.places(shapes, dict.fromkeys(shapes, "trellis"), {}, keep=0.02)
+    assert [place.kept_weights for place in found.values()] == [200, program_file.MOST_KEPT]
+    core = {"trellis": 4, "kept": program_file.MOST_KEPT}
+    StreamEngineConfig(**core)
+    with pytest.raises(ValueError, match="kept must be in"):
+        StreamEngineConfig(**{**core, "kept": program_file.MOST_KEPT + 1})
 
 
 def test_a_program_with_kept_weights(tmp_path):
