@@ -175,11 +175,13 @@ class EngineParameters:
         A row is rounded to ``fraction`` fraction bits, and written in digits -128..127 to the
         base 256, as many as the greatest element needs.
         """
-        of, parts = self.of[name], []
+        of = self.of[name]
+        parts: list[np.ndarray] = []
         for first in range(0, len(of.weights), PLANE_ROWS):
             rows = np.arange(first, min(first + PLANE_ROWS, len(of.weights)))
             parts.append(shifted(of.row(rows), of.fraction - fraction).astype(np.int32))
-        left, found = np.concatenate(parts), []
+        left = np.concatenate(parts)
+        found: list[np.ndarray] = []
         while not found or left.any():
             low = left.astype(np.int8)
             found.append(low)

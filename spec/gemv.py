@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from math import gcd
+from typing import ClassVar
 
 from seedbed.spec.checks import require_choice, require_int
 from seedbed.spec.lut_dequantize import LEVELS, LutDequantizeConfig
@@ -285,7 +286,7 @@ class GemvConfig(SeedlmConfig):
         return self.beat_bits // self.plain_width
 
     #: What weights can be decoded from.
-    decodes = DECODES
+    decodes: ClassVar[tuple[str, ...]] = DECODES
     #: Whether the vectors of a job can be taken while the one before runs.
     ahead = False
 
