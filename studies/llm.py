@@ -19,7 +19,8 @@ from seedbed.flow.importer.transformers import Decoder
 from seedbed.flow.jobs.program_rtl import emitted_program, show_blocks
 from seedbed.flow.run.options import show_table
 from seedbed.golden.stream_engine import FloatEngine, StreamEngine
-from seedbed.sim.jobs.stream_job import RtlProgram
+from seedbed.sim.jobs.stream_job import Block, RtlProgram
+from seedbed.studies import operation_shares
 
 __all__ = ["PROMPTS", "divergence", "generated", "random_model", "run_llm"]
 
@@ -124,7 +125,8 @@ def run_llm(
         raise ValueError(f"{model} has no language model: its result has no logit for each token")
     engine = StreamEngine(program, parameters)
     if rtl:
-        _in_rtl(engine, loaded, prompts[0], count, build, console)
+        block = _in_rtl(engine, loaded, prompts[0], count, build, console)
+        operation_shares.add(build / "demo/operations", model.name, block, console)
         return
     other = in_float(program, parameters) if compare else None
     seconds, tokens = 0.0, 0
@@ -165,8 +167,8 @@ def run_llm(
 def _in_rtl(
     engine: StreamEngine, loaded: program_file.Loaded, prompt: str, count: int, build: Path,
     console: Console,
-) -> None:  # fmt: skip
-    """Make a text in the emitted Verilog: every logit is that of the model."""
+) -> Block:  # fmt: skip
+    """Make a text in the emitted Verilog, every logit that of the model; return its last block."""
     first = loaded.tokens(prompt)
     if not len(first):
         raise ValueError("a prompt must have a token")
@@ -178,6 +180,7 @@ def _in_rtl(
     console.print(prompt, end="", markup=False, highlight=False, style="bold", soft_wrap=True)
     console.print(loaded.tokenizer.decode(found), markup=False, highlight=False, soft_wrap=True)
     show_blocks(core, console)
+    return core.blocks[-1]
 
 
 def _explained(other: FloatEngine, first: np.ndarray, wanted: list[int], same: int) -> str:

@@ -19,6 +19,7 @@ from seedbed.flow.importer.transformers import Encoder
 from seedbed.flow.jobs.program_rtl import emitted_program, show_blocks
 from seedbed.flow.run.progress import Bar
 from seedbed.golden.stream_engine import FloatEngine, Integers, StreamEngine
+from seedbed.studies import operation_shares
 
 __all__ = ["run_sentences"]
 
@@ -109,6 +110,8 @@ def run_sentences(
                 core.run(tokens)
             console.print(f"{bits}:")
             show_blocks(core, console)
+            name = f"{model.path.name}, {bits}"
+            operation_shares.add(build / "demo/operations", name, core.blocks[-1], console)
     return found
 
 

@@ -1,6 +1,8 @@
 """The language model in integers: its text, its distance to float64, and what it prints."""
 
+import json
 import re
+import struct
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +14,8 @@ from seedbed.flow.importer import program_file, transformer_files, transformer_i
 from seedbed.flow.jobs.program_rtl import emitted_program
 from seedbed.golden.stream_engine import StreamEngine
 from seedbed.sim.harness import Mismatch
-from seedbed.studies import llm
+from seedbed.sim.jobs.stream_job import Block
+from seedbed.studies import llm, operation_shares
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +61,20 @@ def test_a_text_in_the_emitted_verilog(build, form, keep):
             with pytest.raises(Mismatch, match=r"beat \d+ of the result is not the model's"):
                 llm.generated(core, first, 1, frozenset())
             engine.parameters[name] = of
+
+
+def test_the_plot_has_a_bar_for_each_model(tmp_path):
+    console = Console(quiet=True)
+    pictures = []
+    for name, kinds in (("one", {"Matrix": 60, "Norm": 20, "Embed": 20}), ("two", {"Matrix": 90})):
+        operation_shares.add(
+            tmp_path, name, Block(tokens=1, cycles=100, beats=80, kinds=kinds), console
+        )
+        pictures.append((tmp_path / "operations.png").read_bytes())
+    heights = [struct.unpack(">I", picture[20:24])[0] for picture in pictures]
+    assert heights[1] > heights[0]
+    shown = json.loads((tmp_path / "one.json").read_text())
+    assert shown["kinds"] == {"Matrix": 60, "Norm": 20, "Embed": 20}
 
 
 def test_the_divergence_of_distributions():
