@@ -44,8 +44,14 @@ def pytest_configure(config):
     parts = [*config.args, *(config.option.deselect or [])]
     in_part = any(part.startswith(f"{module}::") for part in parts for module in passed.MODULES)
     chosen = config.option.markexpr, config.option.keyword, in_part
-    if config.getoption("record") and any(chosen):
-        raise pytest.UsageError("--record needs all tests of a module: -m '' and no other choice")
+    if config.getoption("record"):
+        if any(chosen):
+            raise pytest.UsageError(
+                "--record needs all tests of a module: -m '' and no other choice"
+            )
+        # Those of the source that is tested, whatever is edited meanwhile.
+        for module in passed.MODULES:
+            passed.fingerprint(module)
 
 
 def pytest_collection_modifyitems(config, items):

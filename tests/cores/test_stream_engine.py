@@ -39,7 +39,7 @@ CONFIGS = [
         **{**SMALL, "lanes": 4, "products": 4, "beat_bits": 256, "vectors": 4, "seedlm": True}
     ),
     StreamEngineConfig(**GROUPS),
-    StreamEngineConfig(**{**GROUPS, "lanes": 8, "vectors": 4}),
+    StreamEngineConfig(**{**GROUPS, "lanes": 8, "vectors": 2}),
 ]
 TRELLIS, CHOOSES = CONFIGS[4], CONFIGS[3]
 EXTERNAL = [
