@@ -39,11 +39,10 @@ def draw(found: dict[str, dict[str, Any]]) -> bytes:
     figure, (axes,) = panels(1, 8, 1.3 + 0.42 * len(found))
     for k, each in enumerate(reversed(found.values())):
         cycles, start = each["cycles"], 0.0
-        for kind, (label, colour) in {**OPERATIONS, "": OTHERS}.items():
-            of_kind = each["kinds"].get(kind, 0)
-            if not kind:
-                of_kind = cycles - sum(each["kinds"].get(known, 0) for known in OPERATIONS)
-            share = 100 * of_kind / cycles
+        counts = [each["kinds"].get(kind, 0) for kind in OPERATIONS]
+        counts.append(cycles - sum(counts))
+        for count, (label, colour) in zip(counts, [*OPERATIONS.values(), OTHERS], strict=True):
+            share = 100 * count / cycles
             axes.barh(k, share, left=start, color=colour, label=label, height=0.7)
             start += share
         tokens = f"{each['tokens']} token{'s' * (each['tokens'] > 1)}"

@@ -160,7 +160,7 @@ def test_groups_have_all_numbers_of_a_mantissa_and_a_shift(bits):
 
 
 def test_a_table_of_groups_is_stored_in_digits():
-    """As many as the greatest element has; a table of positions has no digits beside it."""
+    """It has as many as its greatest element needs; with positions beside it, it is refused."""
     engine = drawn_program("decoder", np.random.default_rng(3), size=16, groups=True)
     table, fraction = engine.parameters["words"], engine.program.vectors["r"].fraction
     beats = []

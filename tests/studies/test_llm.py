@@ -41,7 +41,7 @@ def test_a_text_is_that_of_the_most_probable_tokens(build):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("form", "keep"), [("plain", 0), ("trellis", 0.01)])
+@pytest.mark.parametrize(("form", "keep"), [("plain", 0), ("trellis", 0.01), ("seedlm", 0)])
 def test_a_text_in_the_emitted_verilog(build, form, keep):
     """A prompt is in blocks that fit; a weight that is not the model's is found."""
     plan = transformer_import.plan(llm.random_model(), form, keep=keep)
