@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import pi
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -21,6 +22,7 @@ from seedbed.spec.engine_records import (
     LENGTHS,
     MAGIC,
     NUMBERS,
+    PACKINGS,
     RECORD,
     RECORD_BITS,
     TARGETS,
@@ -241,45 +243,47 @@ class _Writer:
 
     def _embed(self, what: str, op: Embed) -> None:
         vector = self.program.vectors[op.target]
-        if any(self.parameters[name].groups for name in op.parameters):
-            self._embed_groups(what, op)
-            return
-        for k, name in enumerate(op.parameters):
-            shift = self.stored.scale(name)[1] - vector.fraction
-            rows = len(self.parameters[name].weights)
-            last = k == len(op.parameters) - 1
-            if k:
-                if self.context > rows:
-                    raise ValueError(
-                        f"the context must be at most the {rows} rows of {name}, not {self.context}"
-                    )
-            else:
-                self.tokens = min(self.tokens, rows)
+        terms = self._terms(what, op)
+        for k, term in enumerate(terms):
+            last = k == len(terms) - 1
             self._record(
-                last=last, operation="scale", numbers=("token", "position")[k],
-                constant_from="row", shift=self._shift(what, shift), length=vector.length,
-                # Only the sum of both rows saturates.
-                wide=vector.wide if last else 1, add=k, addends="store" if k else "none",
+                last=last, operation="scale", length=vector.length,
+                # Only the sum of all saturates.
+                wide=vector.wide if last else 1, add=k > 0, addends="store" if k else "none",
                 addend_place=self._place(op.target), target="store",
-                target_place=self._place(op.target), address=self.stored.matrix(name),
+                target_place=self._place(op.target), **term,
             )  # fmt: skip
 
-    def _embed_groups(self, what: str, op: Embed) -> None:
-        """Add the digits of a row, which is stored as rounded to the vector's format."""
-        if op.positions:
-            raise ValueError(f"{what} must not have a table of positions beside groups in the core")
-        vector = self.program.vectors[op.target]
-        self.tokens = min(self.tokens, len(self.parameters[op.table].weights))
-        planes = self.stored.planes(op.table, vector.fraction)
-        for k, address in enumerate(planes):
-            last = k == len(planes) - 1
-            self._record(
-                last=last, operation="scale", numbers="token", length=vector.length,
-                constant=1 << 8 * (len(planes) - 1 - k), wide=vector.wide if last else 1,
-                add=k > 0, addends="store" if k else "none",
-                addend_place=self._place(op.target), target="store",
-                target_place=self._place(op.target), address=address,
-            )  # fmt: skip
+    def _terms(self, what: str, op: Embed) -> list[dict[str, Any]]:
+        """Return what is added up for a token: rows of tables, each times its multiplier.
+
+        Or the digits of a row of groups, which is stored as rounded to the vector's format.
+        """
+        fraction = self.program.vectors[op.target].fraction
+        rows = [len(self.parameters[name].weights) for name in op.parameters]
+        self.tokens = min(self.tokens, rows[0])
+        if any(self.parameters[name].groups for name in op.parameters):
+            if op.positions:
+                raise ValueError(
+                    f"{what} must not have a table of positions beside groups in the core"
+                )
+            planes = self.stored.planes(op.table, fraction)
+            return [
+                {"numbers": "token", "address": address, "constant": 1 << 8 * digit}
+                for digit, address in zip(reversed(range(len(planes))), planes, strict=True)
+            ]
+        if op.positions and self.context > rows[1]:
+            raise ValueError(
+                f"the context must be at most the {rows[1]} rows of {op.positions}, not "
+                f"{self.context}"
+            )
+        return [
+            {
+                "numbers": of, "constant_from": "row", "address": self.stored.matrix(name),
+                "shift": self._shift(what, self.stored.scale(name)[1] - fraction),
+            }
+            for of, name in zip(("token", "position"), op.parameters, strict=False)
+        ]  # fmt: skip
 
     def _matrix(self, what: str, op: Matrix) -> None:
         source, target = (self.program.vectors[name] for name in (op.source, op.target))
@@ -566,7 +570,7 @@ def engine_image(
     frames = block * writer.places.size
     sizes = {
         "records": len(writer.records), "store": frames + writer.scratch,
-        "cache": context * writer.row,
+        "cache": config.cache_beats(context, writer.row),
     }  # fmt: skip
     for name, size in sizes.items():
         if size > getattr(config, name):
@@ -629,7 +633,7 @@ def _joining(body: list[dict]) -> str:
     if not all(each["by_token"] and each["target"] == TARGETS.index("store") for each in body):
         return ""
     kinds = {each["kind"] for each in body}
-    if kinds <= {KINDS.index(name) for name in ("matrix", "trellis", "seedlm", "groups")}:
+    if kinds <= {KINDS.index(name) for name in ("matrix", *PACKINGS)}:
         return "matrix"
     memory = {NUMBERS.index(name) for name in ("words", "token", "position")}
     reads = any(

@@ -26,6 +26,7 @@ from seedbed.spec.engine_records import (
     LENGTHS,
     MAGIC,
     NUMBERS,
+    PACKINGS,
     RECORD,
     RECORD_BITS,
     TARGETS,
@@ -112,7 +113,7 @@ class PassEngine:
         if takes and not config.inputs:
             return "damaged"
         matrices = [record for record in self.records if record["kind"] == "trellis"]
-        unknown = {"trellis", "seedlm", "groups"} - {config.packed}
+        unknown = {*PACKINGS} - {config.packed}
         if any(record["kind"] in unknown for record in self.records):
             return "damaged"
         for each in matrices:

@@ -21,6 +21,7 @@ __all__ = [
     "LENGTHS",
     "MAGIC",
     "NUMBERS",
+    "PACKINGS",
     "PLACE",
     "RECORD",
     "RECORD_BITS",
@@ -39,6 +40,8 @@ MAGIC = 0x44454553
 #: products of a matrix with rows of SeedLM's blocks, or with rows of groups. The constant of the
 #: record of a matrix with groups is 1 where their codes have 8 bits.
 KINDS = ("pass", "matrix", "keep", "trellis", "save", "restore", "seedlm", "groups")
+#: Kinds of a matrix whose weights are packed. A core has one of them at most.
+PACKINGS = ("trellis", "seedlm", "groups")
 #: Numbers of a pass: of the store; words of memory; the row of a token, or of its position, in a
 #: table; sums of products of a query and keys; of shares and values; zeros; a
 #: vector that comes with the token.

@@ -345,7 +345,10 @@ class StreamEngineConfig:
     lanes
         Elements of a vector that are read, computed and written in a cycle: 2, 4 or 8.
     products
-        Products of attention in a cycle, a power of two, ``lanes``..64.
+        Elements of a head that are multiplied in a cycle, a power of two, ``lanes``..64.
+    keys
+        Tokens whose keys or values are multiplied in a cycle, ``products`` elements of each: a
+        power of two, at most ``lanes``. The cache has as many banks.
     vectors
         Tokens that share a pass over the weights of a matrix: 1, 2 or 4.
     beat_bits
@@ -403,6 +406,7 @@ class StreamEngineConfig:
 
     lanes: int = 8
     products: int = 32
+    keys: int = 1
     vectors: int = 1
     beat_bits: int = 512
     store: int = 4096
@@ -431,6 +435,7 @@ class StreamEngineConfig:
     def __post_init__(self) -> None:
         VectorUnitConfig(lanes=self.lanes)
         require_power("products", self.products, self.lanes, 64)
+        require_power("keys", self.keys, 1, self.lanes)
         if self.vectors not in (1, 2, 4):
             raise ValueError(f"vectors must be 1, 2 or 4, not {self.vectors!r}")
         require_power("beat_bits", self.beat_bits, 64 * self.lanes, 1024)
@@ -570,6 +575,10 @@ class StreamEngineConfig:
     def entries(self) -> int:
         """Entries of 64 bits of a beat, such as the constants of a row of a matrix."""
         return self.beat_bits // 64
+
+    def cache_beats(self, context: int, row: int) -> int:
+        """Return the beats of the cache that tokens need, ``row`` each: all banks alike."""
+        return -(-context // self.keys) * self.keys * row
 
     def saved_beats(self, row: int) -> int:
         """Return the beats in memory of keys and values of a token: shifts, then ``row`` bytes."""

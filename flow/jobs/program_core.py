@@ -33,8 +33,11 @@ __all__ = ["Fitted", "choosing", "fitted", "trainer_params"]
 MOST = {"store": 1 << 14, "cache": 1 << 16, "records": 4096}
 #: The least.
 LEAST = {"store": 16, "cache": 16, "records": 4}
-#: Products of attention in a cycle, at most.
+#: Elements of a head that are multiplied in a cycle, at most.
 MOST_PRODUCTS = 64
+#: Tokens whose keys are multiplied in a cycle, where a beat has 64 bytes. With a narrower port,
+#: weights take longer than attention.
+KEYS = 4
 
 
 @dataclass(frozen=True)
@@ -83,12 +86,16 @@ def fitted(core: Core, engine: StreamEngine, *, block: int, context: int, **give
     """
     program = engine.program
     lanes = given.get("lanes", StreamEngineConfig.lanes)
+    beat_bits = given.get("beat_bits", StreamEngineConfig.beat_bits)
+    row = _row(program, lanes)
+    keys = given.get("keys", min(KEYS, lanes) if row and beat_bits >= 512 else 1)
     columns = [
         program.vectors[op.source].length for op in program.operations if isinstance(op, Matrix)
     ]
     params: dict[str, Any] = {
         "products": _products(program, lanes), "columns": max(columns), "context": context,
-        "external": context * _row(program, lanes) > MOST["cache"],
+        "keys": keys,
+        "external": -(-context // keys) * keys * row > MOST["cache"],
         "choose": any(isinstance(op, Choose) for op in program.operations),
         "classes": _classes(program),
         "inputs": any(isinstance(op, Input) for op in program.operations), **_weights(engine),

@@ -1,6 +1,6 @@
 """Products of a query and keys, and of shares and values, which are kept on the chip."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -24,7 +24,7 @@ __all__ = ["AttendProducts"]
 
 
 class AttendProducts(wiring.Component):
-    """Keeps keys and values, and multiplies them: ``products`` elements a cycle.
+    """Keeps keys and values, and multiplies them: ``products`` elements of ``keys`` tokens a cycle.
 
     Scores: a sum for each token t of a query and its key, ``lanes`` tokens in a beat::
 
@@ -58,16 +58,22 @@ class AttendProducts(wiring.Component):
         The store's port; data comes ``STORE_CYCLES`` after its address.
     write, write_at, kept : In
         A beat of a key or a value is written to the cache.
+    write_bank : In
+        With several ``keys``: the bank of its token.
     valid, pop, o : Out, In, Out
         There is a beat of sums; it is taken; the sums and the shifts of the keys.
     exchange, word_at, word_write, word, words : In, In, In, In, Out
         With ``external``: the port is that of the part that saves and restores. The place of a
         word; it is written; what; the word that was there a cycle ago.
+    word_bank : In
+        With several ``keys``: the bank of that place.
 
     A word of the cache has the beats of ``products`` elements. Places in it are in beats, and those
-    of a head begin with a word.
+    of a head begin with a word. Token t is in bank t mod ``keys``, and its place there is that of
+    token t / ``keys``, rounded down.
 
-    Throughput: ``products`` products a cycle. Before scores, the query is read in beats.
+    Throughput: ``products`` products of ``keys`` tokens a cycle. Before scores, the query is read
+    in beats.
     """
 
     def __init__(self, config: StreamEngineConfig):
@@ -79,7 +85,7 @@ class AttendProducts(wiring.Component):
             "word_write": In(1),
             "word": In(word),
             "words": Out(word),
-        }
+        } | ({"word_bank": In(range(config.keys))} if config.keys > 1 else {})
         super().__init__(
             {
                 "start": In(1),
@@ -97,6 +103,7 @@ class AttendProducts(wiring.Component):
                 "write": In(1),
                 "write_at": In(cache),
                 "kept": In(kept_layout(config)),
+                **({"write_bank": In(range(config.keys))} if config.keys > 1 else {}),
                 "valid": Out(1),
                 "pop": In(1),
                 "o": Out(products_layout(config)),
@@ -116,9 +123,15 @@ class AttendProducts(wiring.Component):
         issue, first, last, running = (
             Signal(name=name) for name in ("issue", "first", "last", "running")
         )
-        last_token = token + 1 == self.tokens
-        last_word = word + 1 == self.head >> self._bits
         lane = token[: lanes.bit_length() - 1]
+        last_token = token + 1 == self.tokens
+        full = lane.all()
+        if config.keys > 1:
+            left = self.tokens - token
+            last_token = left <= config.keys
+            full = (lane | config.keys - 1).all()
+            m.d.comb += sums.there.eq(Cat(left > k for k in range(config.keys)))
+        last_word = word + 1 == self.head >> self._bits
         begins = first & (self.mix | (lane == 0))
         # The beat of the query or of the shares is there.
         there = Signal()
@@ -132,7 +145,7 @@ class AttendProducts(wiring.Component):
             sums.comes.eq(issue),
             sums.first.eq(first),
             sums.last.eq(issue & last),
-            sums.ends.eq(issue & last & (self.mix | last_token | lane.all())),
+            sums.ends.eq(issue & last & (self.mix | last_token | full)),
             sums.starts.eq(issue & begins),
             sums.lane.eq(lane),
             sums.mix.eq(self.mix),
@@ -195,48 +208,68 @@ class AttendProducts(wiring.Component):
         return loading, filled
 
     def _cache(self, m, place, sums) -> None:
-        """Keep keys and values: a memory for each beat of a word."""
-        config, bits = self.config, self._bits
+        """Keep keys and values: a memory for each beat of a word, and for each bank."""
         # Keys and values come with the shares, which are read of the store.
         place = delayed(m, place, STORE_CYCLES - 2, "place")
+        for bank in range(self.config.keys):
+            self._bank(m, bank, place, sums)
+
+    def _bank(self, m, bank: int, place, sums) -> None:
+        """Keep the keys and values of a bank: a memory for each beat of a word."""
+        config, bits = self.config, self._bits
+        name = f"_{bank}" if config.keys > 1 else ""
+        writes = self.write
+        if config.keys > 1:
+            writes = writes & (self.write_bank == bank)
         for k in range(1 << bits):
-            m.submodules[f"cache_{k}"] = cache = memory.Memory(
+            m.submodules[f"cache_{k}{name}"] = cache = memory.Memory(
                 shape=kept_layout(config),
-                depth=max(2, -(-config.cache >> bits)),
+                depth=max(2, -(-config.cache // config.keys >> bits)),
                 init=[],
                 attrs={"no_rw_check": True},
             )
             write, read = cache.write_port(), cache.read_port()
             m.d.comb += [
                 write.addr.eq(self.write_at >> bits),
-                write.en.eq(self.write & (self.write_at[:bits] == k)),
+                write.en.eq(writes & (self.write_at[:bits] == k)),
                 write.data.eq(self.kept),
                 read.addr.eq(place >> bits),
-                sums.kept[k].eq(delayed(m, read.data, 1, f"kept_{k}")),
+                sums.kept[(bank << bits) + k].eq(delayed(m, read.data, 1, f"kept_{k}{name}")),
             ]
             if config.external:
+                self._exchange(m, bank, k, write, read)
+
+    def _exchange(self, m, bank: int, k: int, write, read) -> None:
+        """Give the port of a beat of a word to the part that saves and restores."""
+        bits, exchange = self._bits, self.exchange
+        if self.config.keys > 1:
+            here = self.word_bank == bank
+            exchange = exchange & here
+            with m.If(here):
                 m.d.comb += self.words[k].eq(read.data)
-                with m.If(self.exchange):
-                    m.d.comb += [
-                        write.addr.eq(self.word_at >> bits),
-                        write.en.eq(self.word_write),
-                        write.data.eq(self.word[k]),
-                        read.addr.eq(self.word_at >> bits),
-                    ]
+        else:
+            m.d.comb += self.words[k].eq(read.data)
+        with m.If(exchange):
+            m.d.comb += [
+                write.addr.eq(self.word_at >> bits),
+                write.en.eq(self.word_write),
+                write.data.eq(self.word[k]),
+                read.addr.eq(self.word_at >> bits),
+            ]
 
     def _loops(self, m, issue, last, token, word, place, base) -> None:
         """Count tokens within words for a mix, and words within tokens for scores."""
-        step = 1 << self._bits
+        step, keys = 1 << self._bits, self.config.keys
         with m.If(issue):
             with m.If(self.mix):
-                m.d.sync += [token.eq(token + 1), place.eq(place + self.row)]
+                m.d.sync += [token.eq(token + keys), place.eq(place + self.row)]
                 with m.If(last):
                     m.d.sync += [token.eq(0), word.eq(word + 1)]
                     m.d.sync += [place.eq(base + step), base.eq(base + step)]
             with m.Else():
                 m.d.sync += [word.eq(word + 1), place.eq(place + step)]
                 with m.If(last):
-                    m.d.sync += [word.eq(0), token.eq(token + 1)]
+                    m.d.sync += [word.eq(0), token.eq(token + keys)]
                     m.d.sync += [place.eq(base + self.row), base.eq(base + self.row)]
         with m.If(self.start):
             m.d.sync += [

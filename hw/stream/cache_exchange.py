@@ -58,6 +58,9 @@ class CacheExchange(wiring.Component):
         Rows, and keys and values of each.
     at, row : In
         The first row's place in the cache, and the beats to the next one there.
+    first, bank : In, Out
+        With several ``keys``: the bank of the first row; that of the word. A row has the same place
+        in each bank, and then the next one.
     address : In
         Where the first row is saved in memory.
     i : In(stream)
@@ -77,7 +80,7 @@ class CacheExchange(wiring.Component):
 
     def __init__(self, config: StreamEngineConfig):
         self.config = config
-        cache, word = range(config.cache), word_layout(config)
+        cache, banks, word = range(config.cache), range(config.keys), word_layout(config)
         super().__init__(
             {
                 "start": In(1),
@@ -96,6 +99,7 @@ class CacheExchange(wiring.Component):
                 "data": In(word),
                 "done": Out(1),
             }
+            | ({"first": In(banks), "bank": Out(banks)} if config.keys > 1 else {})
         )
 
     def elaborate(self, platform):
@@ -119,6 +123,8 @@ class CacheExchange(wiring.Component):
                     *(Value.cast(each).eq(0) for each in (rows.values, rows.shifts)),
                 ]
                 self._first_word(m, rows, self.at)
+                if self.config.keys > 1:
+                    m.d.sync += self.bank.eq(self.first)
                 with m.If(self.start & (self.tokens != 0)):
                     m.next = "SHIFTS"
                     with m.If(self.save):
@@ -179,6 +185,9 @@ class CacheExchange(wiring.Component):
     def _next_row(self, m, rows, state: str) -> None:
         """Go on with the next row, if there is one."""
         base = rows.base + self.row
+        if self.config.keys > 1:
+            base = Mux(self.bank.all(), base, rows.base)
+            m.d.sync += self.bank.eq(self.bank + 1)
         m.d.sync += [rows.token.eq(rows.token + 1), rows.base.eq(base), rows.second.eq(0)]
         self._first_word(m, rows, base)
         m.next = state

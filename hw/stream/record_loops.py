@@ -73,15 +73,16 @@ class _Loops:
         self.group_ends = self.shared + 1 >= record.group
         # Results of a matrix that go out do so token by token.
         self.together = walk.is_["matrix"] & ~is_given(config, record)
-        # The token, its frame, and its row of the cache: now, and next.
-        self.places = walk.token, walk.frame, walker.keep_at
+        # The token, its frame, and, with one bank, its row of the cache: now, and next.
+        places = 2 + (config.keys == 1)
+        self.places = (walk.token, walk.frame, walker.keep_at)[:places]
         bits = config.vectors.bit_length() - 1
         frame, row = (
             Mux(self.together, one << bits, one) for one in (walker.header.frame, walker.header.row)
         )
         step = Mux(self.together, config.vectors, 1)
-        self.after = walk.token + step, walk.frame + frame, walker.keep_at + row
-        self.beginning = 0, 0, walker.row
+        self.after = (walk.token + step, walk.frame + frame, walker.keep_at + row)[:places]
+        self.beginning = (0, 0, walker.row)[:places]
         # Bodies that are joined: the first record of them, and the first token of this group.
         self.joined = Signal(name="joined")
         self.start = Signal.like(walk.index, name="start")

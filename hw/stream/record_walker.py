@@ -57,6 +57,8 @@ class RecordWalker(wiring.Component):
         Places of this token and head.
     cache_at, keep_at : Out
         The first token's key or value; that of this token.
+    keep_bank : Out
+        With several ``keys``: the bank of that one.
     length, seen, constant, tokens, row_beats : Out
         Of the pass: elements, tokens that are attended to, the constant; of a matrix: the tokens of
         this pass over its weights; beats of a row.
@@ -111,6 +113,7 @@ class RecordWalker(wiring.Component):
                 "row_beats": Out(RECORD["length"]),
                 "kept": Out(range(config.kept_beats + 1)),
             }
+            | ({"keep_bank": Out(range(config.keys))} if config.keys > 1 else {})
             | ({"left": In(BEATS_BITS)} if config.tune or config.ahead else {})
             | (ahead if config.ahead else {})
         )
@@ -148,6 +151,12 @@ class RecordWalker(wiring.Component):
         m.d.sync += self.cache_at.eq(
             record.cache + Mux(of_next, walk.next_cache_offset, walk.cache_offset)
         )
+        if self.config.keys > 1:
+            token = self.position + walk.token
+            place = token >> len(self.keep_bank)
+            m.d.sync += [
+                self.keep_bank.eq(token), self.keep_at.eq(place * self.header.row)
+            ]  # fmt: skip
 
     def _lengths(self, m, walk) -> None:
         """Find the lengths of a record for this token, a cycle later."""

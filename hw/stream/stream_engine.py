@@ -319,6 +319,8 @@ class StreamEngine(wiring.Component):
             m.d.sync += place.eq(walker.keep_at + walker.cache_at)
         with m.Elif(products.write):
             m.d.sync += place.eq(place + 1)
+        if self.config.keys > 1:
+            m.d.comb += products.write_bank.eq(walker.keep_bank)
 
     def _matrix(self, m, is_, walker, narrow, matrix) -> None:
         """Connect the products of matrices."""

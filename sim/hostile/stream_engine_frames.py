@@ -128,5 +128,6 @@ HOSTILE = (
     Hostile("small, seedlm", _frames, SILENT | {"seedlm": True}),
     Hostile("small, groups", _frames, SILENT | GROUPS),
     Hostile("small, keys in memory", _frames, SILENT | {"external": True}),
+    Hostile("small, 2 keys", _frames, SILENT | {"external": True, "keys": 2}),
     Hostile("small, vectors in and losses", _frames, SILENT | {"classes": 60, "inputs": True}),
 )

@@ -47,6 +47,7 @@ def products(dut: AttendProducts) -> Module:
     lane = token[0]
     # A group of sums has begun and not ended; others are on their way to the queue.
     opened = running & Mux(dut.mix, token != 0, (word != 0) | lane)
+    keys = dut.config.keys
     stages = [inside[f"sums.ends_d{k}"] for k in range(1, STORE_CYCLES + 5)]
     # Beats that were asked for, and that have ended.
     total = Mux(dut.mix, dut.head, (dut.tokens + 1) >> 1)
@@ -67,6 +68,7 @@ def products(dut: AttendProducts) -> Module:
         Assert(sum(comes, running + loading) <= 1),
         Assert(~(loading | filled) | (~dut.mix & (token == 0) & (word == 0) & (ended == 0))),
         Assert(~running | ((token < dut.tokens) & (word < dut.head))),
+        Assert(~running | ((token & keys - 1) == 0)),
         Assert(~running | (ended == Mux(dut.mix, word, token >> 1))),
     ]
     done = past(m, running) & ~running
@@ -515,12 +517,29 @@ PROOFS = (
             ),
             Mutant(
                 "the last tokens of scores give no beat",
-                "last & (self.mix | last_token | lane.all())",
-                "last & (self.mix | lane.all())",
+                "last & (self.mix | last_token | full)",
+                "last & (self.mix | full)",
             ),
             Mutant("shares are read too early", "& (there | ~self.mix)", ""),
             Mutant("the port of a matrix is taken", " & ~self.waits", ""),
             Mutant("a query is read too early", "reads.eq(loading & there)", "reads.eq(loading)"),
+        ),
+    ),
+    Proof(
+        name="stream_engine_keys",
+        says="So it is with two tokens a cycle: an odd number of them has a beat for the last one.",
+        component=AttendProducts,
+        config=replace(SMALL, keys=2),
+        harness=products,
+        depth=2,
+        reach=28,
+        mutants=(
+            Mutant("the last token has none", "left <= config.keys", "left < config.keys"),
+            Mutant(
+                "scores wait for a beat of one token a cycle",
+                "(lane | config.keys - 1).all()",
+                "lane.all()",
+            ),
         ),
     ),
     Proof(

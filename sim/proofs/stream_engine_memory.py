@@ -202,6 +202,9 @@ def rows(dut: CacheExchange) -> Module:
     config = dut.config
     bits = (config.weights // config.products).bit_length() - 1
     steady(m, dut.save, dut.tokens, dut.length, dut.at, dut.row, dut.address)
+    several = config.keys.bit_length() - 1
+    if several:
+        steady(m, dut.first)
     free(m, dut.start, dut.idle, dut.data)
     words = Signal(4)
     m.d.comb += [
@@ -228,6 +231,10 @@ def rows(dut: CacheExchange) -> Module:
     # The last word of the beat that is given has been counted.
     given = Mux(second, 1 + (word - 1 >> bits), 0)
     active = shifts | restores | reads | takes | gives
+    # Rows from that of bank 0 on.
+    place = (dut.first + token) if several else token
+    if several:
+        m.d.comb += Assert(idle | ends | (dut.bank == place[:several]))
     finished = past(m, ends) & idle
     m.d.comb += [
         Assert(~(past(m, ~idle) & idle) | (moved == before)),
@@ -247,7 +254,7 @@ def rows(dut: CacheExchange) -> Module:
             idle
             | (inside["address"] == (dut.address + Mux(dut.save, moved, 0))[: len(dut.address)])
         ),
-        Assert(idle | ends | (base == (dut.at + token * dut.row)[: len(base)])),
+        Assert(idle | ends | (base == (dut.at + (place >> several) * dut.row)[: len(base)])),
         Assert(~(restores | reads | takes) | (word < words)),
         Assert(idle | ends | (dut.place == (base + word * len(dut.word))[: len(dut.place)])),
         Assert(~shifts | ((word == 0) & ~second & (moved == before))),
@@ -432,6 +439,24 @@ PROOFS = (
                 "whole = self.last_word | (self.part == parts - 1)",
                 "whole = self.part == parts - 1",
             ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_banks",
+        says="Rows of all banks in turn have the same place, and then the next one; the first row "
+        "may be that of any bank.",
+        component=CacheExchange,
+        config=replace(SMALL, external=True, keys=2),
+        harness=rows,
+        depth=2,
+        reach=60,
+        mutants=(
+            Mutant(
+                "each row has another place",
+                "base = Mux(self.bank.all(), base, rows.base)",
+                "pass",
+            ),
+            Mutant("the first row is in bank 0", "self.bank.eq(self.first)", "self.bank.eq(0)"),
         ),
     ),
 )

@@ -40,6 +40,13 @@ CONFIGS = [
     ),
     StreamEngineConfig(**GROUPS),
     StreamEngineConfig(**{**GROUPS, "lanes": 8, "vectors": 2}),
+    StreamEngineConfig(**{**SMALL, "keys": 2}),
+    StreamEngineConfig(
+        **{**SMALL, "lanes": 4, "products": 4, "keys": 2, "beat_bits": 256, "vectors": 2}
+    ),
+    StreamEngineConfig(
+        **{**SMALL, "lanes": 4, "products": 8, "keys": 4, "beat_bits": 256, "vectors": 4}
+    ),
 ]
 TRELLIS, CHOOSES = CONFIGS[4], CONFIGS[3]
 EXTERNAL = [
@@ -48,6 +55,10 @@ EXTERNAL = [
     StreamEngineConfig(
         **{**SMALL, "lanes": 4, "products": 8, "beat_bits": 256, "vectors": 2, "trellis": 2},
         external=True,
+    ),
+    StreamEngineConfig(**{**SMALL, "keys": 2, "external": True}),
+    StreamEngineConfig(
+        **{**SMALL, "lanes": 4, "products": 4, "keys": 4, "beat_bits": 256, "external": True}
     ),
 ]
 
@@ -65,6 +76,13 @@ def test_keys_in_memory_match_the_model(config, stalls, kind):
     """Those of two layers, which share the cache."""
     phases = case(config, Random(4), kinds=[kind], layers=2)
     simulate(StreamEngine(config), phases, stalls=stalls, seed=4)
+
+
+@pytest.mark.parametrize("config", [c for c in (*CONFIGS, *EXTERNAL) if c.keys > 1], ids=str)
+def test_blocks_begin_in_any_bank(config):
+    """Blocks of one token, and then others: their tokens are in all banks, and some in none."""
+    phases = case(config, Random(5), kinds=["decoder"], sizes=(1, 2, 4, 1))
+    simulate(StreamEngine(config), phases, seed=5)
 
 
 #: The ports of the memory.
