@@ -35,9 +35,9 @@ MOST = {"store": 1 << 14, "cache": 1 << 16, "records": 4096}
 LEAST = {"store": 16, "cache": 16, "records": 4}
 #: Elements of a head that are multiplied in a cycle, at most.
 MOST_PRODUCTS = 64
-#: Tokens whose keys are multiplied in a cycle, where a beat has 64 bytes. With a narrower port,
-#: weights take longer than attention.
-KEYS = 4
+#: Tokens whose keys are multiplied in a cycle, at most; each is one of eight, or more, of a context.
+#: With a port of less than 64 bytes, weights take longer than attention.
+MOST_KEYS = 4
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,8 @@ def fitted(core: Core, engine: StreamEngine, *, block: int, context: int, **give
     """
     program = engine.program
     lanes = given.get("lanes", StreamEngineConfig.lanes)
-    beat_bits = given.get("beat_bits", StreamEngineConfig.beat_bits)
-    row = _row(program, lanes)
-    keys = given.get("keys", min(KEYS, lanes) if row and beat_bits >= 512 else 1)
+    row, beat_bits = _row(program, lanes), given.get("beat_bits", StreamEngineConfig.beat_bits)
+    keys = given.get("keys", _keys(context, lanes) if row and beat_bits >= 512 else 1)
     columns = [
         program.vectors[op.source].length for op in program.operations if isinstance(op, Matrix)
     ]
@@ -164,6 +163,11 @@ def _row(program: Program, lanes: int) -> int:
         for name in (op.key, op.value)
     ]
     return sum(kept) // lanes
+
+
+def _keys(context: int, lanes: int) -> int:
+    """Return for how many tokens keys are multiplied in a cycle."""
+    return 1 << min(MOST_KEYS, lanes, max(1, context // 8)).bit_length() - 1
 
 
 def _products(program: Program, lanes: int) -> int:
