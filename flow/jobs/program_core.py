@@ -35,8 +35,8 @@ MOST = {"store": 1 << 14, "cache": 1 << 16, "records": 4096}
 LEAST = {"store": 16, "cache": 16, "records": 4}
 #: Elements of a head that are multiplied in a cycle, at most.
 MOST_PRODUCTS = 64
-#: Tokens whose keys are multiplied in a cycle, at most; each is one of eight, or more, of a context.
-#: With a port of less than 64 bytes, weights take longer than attention.
+#: Tokens whose keys are multiplied in a cycle, at most: one for every eight of a context. With a
+#: port of less than 64 bytes, weights take longer than attention.
 MOST_KEYS = 4
 
 
