@@ -4,7 +4,7 @@ The model is a program of the streamed engine. In integers, every vector has a f
 on other sentences, and the matrices have 8 bits with a scale a row, or a trellis code of 4 bits.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,21 +45,25 @@ FORMATS = {"8 bits": "plain", "4 bits": "trellis"}
 
 
 def run_sentences(
-    folder: Path, console: Console, *, rtl: bool = False, build: Path = Path("build")
-) -> list[np.ndarray]:
+    folder: Path, console: Console, *, own: Sequence[str] = (), rtl: bool = False,
+    build: Path = Path("build"),
+) -> list[np.ndarray]:  # fmt: skip
     """Print the nearest sentence of each, by every sort of arithmetic; return the vectors.
+
+    Those are the ``own`` ones, and then those of :data:`SENTENCES`.
 
     With ``rtl``, the first sentence runs in the emitted Verilog, too, with matrices of 8 bits and
     with those of 4 bits.
     Raises ``ValueError`` for a folder without an encoder.
     """
+    sentences = (*own, *SENTENCES)
     model = transformer_files.read(folder)
     if not isinstance(model.model, Encoder):
         raise ValueError(f"{folder} has no BERT-like encoder")
     plan = transformer_import.plan(model, "trellis")
     floating = FloatEngine(plan.program, plan.parameters)
     matrices = {n: of.weights for n, of in plan.parameters.items() if of.weights.ndim == 2}
-    work = len(CALIBRATION) + 5 * len(SENTENCES) + 2 * len(matrices)
+    work = len(CALIBRATION) + 5 * len(sentences) + 2 * len(matrices)
     with Bar(console=console) as bar:
         task = bar.add_task("calibrating", total=work)
 
@@ -81,16 +85,16 @@ def run_sentences(
 
         vectors(floating, CALIBRATION)
         program = calibrated(plan.program, floating.peaks)
-        found = [vectors(floating, SENTENCES)]
+        found = [vectors(floating, sentences)]
         same = []
         engines = []
         for bits, form in FORMATS.items():
             bar.update(task, description=bits)
             parameters = integers(program, plan.parameters, dict(weights(form)))
             engines.append(StreamEngine(program, parameters))
-            found.append(vectors(engines[-1], SENTENCES))
-            same.append(vectors(in_float(program, parameters), SENTENCES))
-    console.print(_table(found))
+            found.append(vectors(engines[-1], sentences))
+            same.append(vectors(in_float(program, parameters), sentences))
+    console.print(_table(sentences, found))
     for name, each, own in zip(FORMATS, found[1:], same, strict=True):
         for what, other in (("float", found[0]), ("float with the same weights", own)):
             cosines = (each * other).sum(axis=1)
@@ -100,7 +104,7 @@ def run_sentences(
                 soft_wrap=True,
             )
     if rtl:
-        tokens = model.tokens(SENTENCES[0])[: plan.positions]
+        tokens = model.tokens(sentences[0])[: plan.positions]
         for bits, engine in zip(FORMATS, engines, strict=True):
             with emitted_program(
                 engine, block=len(tokens), context=len(tokens), vectors=VECTORS, build=build,
@@ -115,7 +119,7 @@ def run_sentences(
     return found
 
 
-def _table(found: list[np.ndarray]) -> Table:
+def _table(sentences: Sequence[str], found: list[np.ndarray]) -> Table:
     """Return the sentences, and the number and the cosine of the nearest of each."""
     table = Table("", "sentence", "float", "integers, 8 bits", "integers, 4 bits")
     nearest = []
@@ -123,6 +127,6 @@ def _table(found: list[np.ndarray]) -> Table:
         cosines = vectors @ vectors.T
         np.fill_diagonal(cosines, -1)
         nearest.append([f"{c.argmax() + 1}: {c.max():.3f}" for c in cosines])
-    for k, line in enumerate(SENTENCES):
+    for k, line in enumerate(sentences):
         table.add_row(str(k + 1), line, *(each[k] for each in nearest))
     return table

