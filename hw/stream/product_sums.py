@@ -15,6 +15,7 @@ from seedbed.hw.stream.stream_layouts import (
     values_layout,
 )
 from seedbed.spec import StreamEngineConfig
+from seedbed.spec.stream_engine import QUERY
 
 __all__ = ["DEPTH", "ProductSums"]
 
@@ -26,8 +27,7 @@ class ProductSums(wiring.Component):
     """Adds products, a word of each bank of the cache a cycle, and gives sums ``lanes`` at a time.
 
     A mix has a sum for each element of a word. Scores have one for a token: it is the sum of all
-    elements, and ``lanes`` of them are given together. With several ``keys``, the sums of each bank
-    are separate, up to the end of a mix.
+    elements, and ``lanes`` of them are given together.
 
     Parameters
     ----------
@@ -80,92 +80,98 @@ class ProductSums(wiring.Component):
             for name in names
         }
         lane = delayed(m, self.lane, STORE_CYCLES, "lane")
-        sums = [self._bank(m, bank, at, share) for bank, share in enumerate(self._shares(m, lane))]
-        self._collect(m, sums, at, delayed(m, lane, 4, "of_lane"))
+        products = [
+            self._products(m, bank, share) for bank, share in enumerate(self._shares(m, lane))
+        ]
+        self._collect(m, products, at, delayed(m, lane, 4, "of_lane"))
         return m
-
-    @property
-    def _banks(self) -> list[str]:
-        """What names of each bank end with."""
-        return [f"_{bank}" for bank in range(self.config.keys)] if self.config.keys > 1 else [""]
 
     def _shares(self, m, lane) -> list[Signal]:
         """Return the share of each bank."""
         keys, factor = self.config.keys, signed(self.config.unit.factor_bits + 1)
-        if keys == 1:
-            share = Signal(factor)
-            m.d.comb += share.eq(Array(self.shares)[lane])
-            return [share]
-        there = delayed(m, self.there, STORE_CYCLES, "there")
         shares = [Signal(factor, name=f"share_{bank}") for bank in range(keys)]
+        there = delayed(m, self.there, STORE_CYCLES, "there") if keys > 1 else Const(1)
         every = [*self.shares]
         for bank, share in enumerate(shares):
             with m.If(there[bank]):
                 m.d.comb += share.eq(Array(every[bank::keys])[lane >> keys.bit_length() - 1])
         return shares
 
-    def _bank(self, m, bank: int, at, share) -> list[Signal]:
-        """Return the sums of the products of a bank, one for each element of a word."""
-        config, sums = self.config, []
-        width, factor = config.unit.width, share.shape()
-        # Registers for the operands, for the products, then the sums of all of them so far.
-        for part in range(len(self.query)):
-            for k in range(config.lanes):
-                name = f"{part}_{k}{self._banks[bank]}"
-                kept = self.kept[bank * len(self.query) + part]
-                operand = Signal(factor, name=f"operand_{name}", reset_less=True)
+    def _products(self, m, bank: int, share) -> list[Signal]:
+        """Return the products of a bank, one for each element of a word."""
+        width, parts, found = self.config.unit.width, len(self.query), []
+        for part, query in enumerate(self.query):
+            kept = self.kept[bank * parts + part]
+            for k, number in enumerate(kept.numbers):
+                name = f"{bank}_{part}_{k}"
+                operand = Signal(share.shape(), name=f"operand_{name}", reset_less=True)
                 other = Signal(signed(width), name=f"other_{name}", reset_less=True)
                 product = Signal(signed(2 * width + 1), name=f"product_{name}", reset_less=True)
-                total = Signal(signed(config.unit.sum_width), name=f"sum_{name}", reset_less=True)
                 m.d.sync += [
-                    operand.eq(Mux(self.mix, share, self.query[part][k])),
-                    other.eq(Mux(self.mix, kept.numbers[k] << kept.shift, kept.numbers[k])),
+                    operand.eq(Mux(self.mix, share, query[k])),
+                    other.eq(Mux(self.mix, number << kept.shift, number)),
                     product.eq(operand * other),
                 ]
-                with m.If(at["comes"][2]):
-                    m.d.sync += total.eq(Mux(at["first"][2], 0, total) + product)
-                sums.append(total)
-        return sums
+                found.append(product)
+        return found
 
-    def _collect(self, m, sums, at, lane) -> None:
+    def _mixes(self, m, products, at) -> data.View:
+        """Return the sums of a mix so far, over all banks, a cycle after they are complete."""
+        layout = data.ArrayLayout(signed(self.config.unit.sum_width), self.config.products)
+        totals, complete = (
+            Signal(layout, name=name, reset_less=True) for name in ("totals", "complete")
+        )
+        for total, of_banks in zip(totals, zip(*products, strict=True), strict=True):
+            with m.If(at["comes"][2]):
+                m.d.sync += total.eq(sum(of_banks, Mux(at["first"][2], 0, total)))
+        with m.If(at["last"][3]):
+            m.d.sync += complete.eq(totals)
+        return complete
+
+    def _score(self, m, bank: int, products, at) -> Signal:
+        """Return the sum of the products of a query and a key so far."""
+        config, lanes = self.config, self.config.lanes
+        # Keys are not shifted, so that products have fewer bits than those of a mix.
+        width = config.unit.width + config.unit.cache_width
+        partial = []
+        for part in range(len(self.query)):
+            of_beat = [each[:width].as_signed() for each in products[lanes * part :][:lanes]]
+            partial.append(
+                Signal(
+                    signed(width + lanes.bit_length() - 1), name=f"partial_{bank}_{part}",
+                    reset_less=True,
+                )
+            )  # fmt: skip
+            m.d.sync += partial[part].eq(sum(of_beat[1:], of_beat[0]))
+        total = Signal(
+            signed(width + (QUERY * config.products).bit_length() - 1), name=f"score_{bank}",
+            reset_less=True,
+        )  # fmt: skip
+        with m.If(at["comes"][3]):
+            m.d.sync += total.eq(sum(partial, Mux(at["first"][3], 0, total)))
+        return total
+
+    def _collect(self, m, products, at, lane) -> None:
         """Put the sums of a group together, and into the queue."""
         config, lanes, parts = self.config, self.config.lanes, len(self.query)
-        shape = signed(config.unit.sum_width)
         layout = data.StructLayout(
             {
-                "sums": data.ArrayLayout(shape, config.products),
+                "sums": data.ArrayLayout(signed(config.unit.sum_width), config.products),
                 "shifts": data.ArrayLayout(SHIFT_BITS, lanes),
             }
         )
         m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=DEPTH)
-        complete = Signal(data.ArrayLayout(shape, config.products), reset_less=True)
-        partial = [
-            [Signal(shape, name=f"partial_{k}{name}", reset_less=True) for k in range(parts)]
-            for name in self._banks
-        ]
-        with m.If(at["last"][3]):
-            for to, each in zip(complete, zip(*sums, strict=True), strict=True):
-                m.d.sync += to.eq(sum(each[1:], each[0]))
-            for of_bank, to_bank in zip(sums, partial, strict=True):
-                for k, to in enumerate(to_bank):
-                    each = of_bank[lanes * k : lanes * (k + 1)]
-                    m.d.sync += to.eq(sum(each[1:], each[0]))
         collected = Signal(layout, reset_less=True)
-        shifts = [
-            delayed(m, self.kept[bank * parts].shift, 4, f"shift{name}")
-            for bank, name in enumerate(self._banks)
-        ]
+        mixes = self._mixes(m, products, at)
+        with m.If(at["last"][4] & self.mix):
+            m.d.sync += collected.sums.eq(mixes)
         bits = config.keys.bit_length() - 1
-        with m.If(at["last"][4]):
-            with m.If(self.mix):
-                m.d.sync += collected.sums.eq(complete)
-            with m.Else():
-                for bank, (of_bank, shift) in enumerate(zip(partial, shifts, strict=True)):
-                    to = Cat(Const(bank, bits), lane[bits:]) if bits else lane
-                    m.d.sync += [
-                        collected.sums[to].eq(sum(of_bank[1:], of_bank[0])),
-                        collected.shifts[to].eq(shift),
-                    ]
+        for bank, of_bank in enumerate(products):
+            score = self._score(m, bank, of_bank, at)
+            shift = delayed(m, self.kept[bank * parts].shift, 4, f"shift_{bank}")
+            to = Cat(Const(bank, bits), lane[bits:])
+            with m.If(at["last"][4] & ~self.mix):
+                m.d.sync += [collected.sums[to].eq(score), collected.shifts[to].eq(shift)]
         # Of a mix, a group has several beats.
         part = Signal(range(max(2, parts)))
         given = layout(fifo.r_data)
