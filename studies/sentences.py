@@ -95,8 +95,8 @@ def run_sentences(
             found.append(vectors(engines[-1], sentences))
             same.append(vectors(in_float(program, parameters), sentences))
     console.print(_table(sentences, found))
-    for name, each, own in zip(FORMATS, found[1:], same, strict=True):
-        for what, other in (("float", found[0]), ("float with the same weights", own)):
+    for name, each, alike in zip(FORMATS, found[1:], same, strict=True):
+        for what, other in (("float", found[0]), ("float with the same weights", alike)):
             cosines = (each * other).sum(axis=1)
             console.print(
                 f"{name}, in integers: a cosine of {cosines.mean():.5f} to {what}, "
