@@ -112,26 +112,40 @@ class _Places:
                 self._last[name] = max(k, self._last.get(name, 0))
         self._program = program
         self.of: dict[str, int] = {}
+        #: Places that are given for good, with their beats.
+        self._kept: list[tuple[int, int]] = []
 
     def beats(self, name: str) -> int:
         return -(-self._program.vectors[name].length // self._lanes)
 
     def take(self, name: str) -> None:
-        """Give a vector a place, unless it has one: the first that is long enough."""
-        if name in self.of:
-            return
-        need, start = self.beats(name), 0
-        used = sorted((place, place + self.beats(other)) for other, place in self.of.items())
-        for low, high in used:
-            if low - start >= need:
+        """Give a vector a place, unless it has one."""
+        if name not in self.of:
+            self.of[name] = self._gap(self.beats(name))
+
+    def keep(self, beats: int) -> int:
+        """Give away a place for good."""
+        place = self._gap(beats)
+        self._kept.append((place, beats))
+        return place
+
+    def _gap(self, need: int) -> int:
+        """Return the first place that is long enough."""
+        start, used = 0, [(place, self.beats(other)) for other, place in self.of.items()]
+        for place, beats in sorted(used + self._kept):
+            if place - start >= need:
                 break
-            start = max(start, high)
-        self.of[name] = start
+            start = max(start, place + beats)
         self.size = max(self.size, start + need)
+        return start
+
+    def is_read_after(self, name: str, done: int) -> bool:
+        """Return whether an operation after ``done`` has this vector."""
+        return self._last[name] > done
 
     def release(self, done: int) -> None:
         """Free the places of vectors that no operation after ``done`` reads."""
-        self.of = {name: at for name, at in self.of.items() if self._last[name] > done}
+        self.of = {name: at for name, at in self.of.items() if self.is_read_after(name, done)}
 
 
 class _Writer:
@@ -155,6 +169,10 @@ class _Writer:
         self.tokens = 1 << 24
         #: Vectors that the block has one of, not one a token.
         self.pooled: set[str] = set()
+        #: Places of the sines and cosines of a token's position, by what they are of.
+        self.turns: dict[str, dict] = {}
+        #: The activation of the last matrix, which follows the next one.
+        self.waits: list[dict] = []
 
     # Places, parameters.
 
@@ -202,12 +220,16 @@ class _Writer:
             takes = isinstance(op, Matrix | Move | Multiply | Norm | Choose | Loss)
             if any(one) and not (all(one) and takes):
                 raise ValueError(f"{what} must not read a mean over the tokens in the core")
+            waits, self.waits = self.waits, []
             getattr(self, f"_{type(op).__name__.lower()}")(what, op)
+            if self._may_wait(k, op) and not any(one):
+                self.waits = [self.records.pop()]
             if any(one) or isinstance(op, Pool):
                 self.pooled.add(op.target)
             if any(one):
                 for record in self.records[start:]:
                     record["by_token"] = 0
+            self.records += waits
             self.names += [type(op).__name__] * (len(self.records) - start)
             self.places.release(k)
         last = self.program.operations[-1]
@@ -220,6 +242,20 @@ class _Writer:
             target="output",
         )  # fmt: skip
         self.names.append("output")
+
+    def _may_wait(self, k: int, op: Operation) -> bool:
+        """Return whether the activation of a matrix may follow the next matrix, beside it.
+
+        That one has other vectors, and this one is not read before.
+        """
+        after = self.program.operations[k + 1 :][:1]
+        return (
+            isinstance(op, Matrix)
+            and op.activation != ""
+            and any(isinstance(each, Matrix) for each in after)
+            and all(op.target not in (*each.sources, each.target) for each in after)
+            and self.places.is_read_after(op.target, k + 1)
+        )
 
     def _is_given(self, op: Operation) -> bool:
         """Return whether an operation is the matrix of the result, which needs no store."""
@@ -355,23 +391,23 @@ class _Writer:
         unit = self.config.unit
         turns = op.base ** (-np.arange(n) / n) / (2 * pi)
         steps = np.repeat(np.rint(np.ldexp(turns, unit.angle_bits)).astype(np.int64), 2)
-        spare = self._spare(2 * n)
-        turns_at = self.stored.put(entries(np.zeros(2 * n), steps), f"steps {op.base} {n}")
-        self._record(
-            last=0, operation="angle", constant_from="position", length=2 * n, numbers="words",
-            address=turns_at, target="store", target_place=spare,
-        )  # fmt: skip
-        self._record(
-            last=0,
-            operation="sine",
-            length=2 * n,
-            number_place=spare,
-            target="store",
-            target_place=spare,
-        )
+        name = f"steps {op.base} {n}"
+        if name not in self.turns:
+            # All layers turn by the same angles.
+            self.turns[name] = place = {"place": self.places.keep(self._beats(2 * n))}
+            self._record(
+                last=0, operation="angle", constant_from="position", length=2 * n, numbers="words",
+                address=self.stored.put(entries(np.zeros(2 * n), steps), name), target="store",
+                target_place=place,
+            )  # fmt: skip
+            self._record(
+                last=0, operation="sine", length=2 * n, number_place=place, target="store",
+                target_place=place,
+            )  # fmt: skip
         self._record(
             operation="rotate", length=size, number_place=self._place(op.target), factors="store",
-            factor_place=spare, head=head, target="store", target_place=self._place(op.target),
+            factor_place=self.turns[name], head=head, target="store",
+            target_place=self._place(op.target),
         )  # fmt: skip
 
     def _head(self, what: str, length: int, unit: int) -> int:

@@ -506,9 +506,9 @@ class StreamEngineConfig:
     def ahead(self) -> bool:
         """Whether vectors are given to the multipliers while a matrix runs for those before.
 
-        Beside kept weights, and of one token, they would need more than they gain.
+        Beside kept weights, they would need more than they gain.
         """
-        return self.vectors > 1 and not self.kept
+        return not self.kept
 
     @property
     def ways(self) -> int:

@@ -188,6 +188,7 @@ def decoder(tensors: Mapping[str, np.ndarray], model: Decoder) -> tuple[Program,
     while f"model.layers.{layer}.self_attn.q_proj.weight" in tensors:
         at = f"model.layers.{layer}"
         n = norm(f"{at}.input_layernorm", f"n.{layer}")
+        turn: list[Rotate] = []
         for part, heads in (("q", model.heads), ("k", model.shared), ("v", 0)):
             name = made.take(f"{at}.self_attn.{part}_proj", n)
             of = made.parameters[name].weights
@@ -200,10 +201,11 @@ def decoder(tensors: Mapping[str, np.ndarray], model: Decoder) -> tuple[Program,
                 pairs = of.reshape(heads, 2, -1, size).swapaxes(1, 2).reshape(of.shape)
                 made.parameters[name] = Reals(weights=pairs)
             made.matrix(name, n, f"{part}.{layer}")
+            # Rotated while the next matrix runs.
+            made.operations += turn
+            turn = []
             if heads:
-                made.operations.append(
-                    Rotate(heads=heads, base=model.base, target=f"{part}.{layer}")
-                )
+                turn = [Rotate(heads=heads, base=model.base, target=f"{part}.{layer}")]
         made.operations.append(
             Attend(
                 query=f"q.{layer}", key=f"k.{layer}", value=f"v.{layer}", heads=model.heads,

@@ -1,6 +1,6 @@
 """Which record of a program is next: of its body, of the next head or token, or a new body."""
 
-from amaranth.hdl import Const, Mux, Signal
+from amaranth.hdl import Cat, Const, Mux, Signal
 
 from seedbed.hw.stream.stream_layouts import is_given, record_kinds
 from seedbed.spec import StreamEngineConfig
@@ -173,7 +173,8 @@ def matrix_flight(m, walker, walk: Walk) -> None:
     """Leave a matrix when its vectors have come, and let others begin that it has no part in.
 
     Its results are those of tokens from the one where it began on. A record of other tokens may
-    begin, if it reads no memory and gives nothing out. Another vector of these tokens may be kept.
+    begin, if it reads no memory and gives nothing out. So may one of these tokens that has other
+    vectors than the results.
     """
     config, record, is_ = walker.config, walker.record, walk.is_
     given = is_given(config, record)
@@ -181,10 +182,12 @@ def matrix_flight(m, walker, walk: Walk) -> None:
     first = Signal.like(walk.token, name="flight_token")
     source = Signal.like(walker.number_at, name="flight_source")
     target = Signal.like(record.target_place.place, name="flight_target")
+    places = (record[f"{name}_place"].place for name in ("number", "factor", "addend", "target"))
+    apart = Cat(place != target for place in places).all()
     keeps = is_["keep"] & (record.number_place.place != target)
     same = (walk.token >= first) & (walk.token < first + config.vectors)
     quiet = is_["keep"] | (is_["pass"] & ~walk.of_table & ~walk.words & ~given)
-    may = (quiet & ~same) | keeps
+    may = (quiet & (~same | apart)) | keeps
     leaves = is_["matrix"] & ~given
     leaves &= ~record.number_place.shared & ~record.target_place.shared
     # A record is there for two cycles before it runs, the rows of a matrix for more before they are

@@ -242,11 +242,12 @@ def _decoder(made: _Drawn, size: int, layers: int) -> str:
     for k in range(layers):
         n = made.vector(f"n{k}", size)
         made.norm("r", n, centred=False)
+        turn: list[Operation] = []
         for part, heads in (("q", 4), ("k", 2), ("v", 0)):
             name = made.vector(f"{part}{k}", size if part == "q" else size // 2)
             made.matrix(n, name, made.vectors[name].length, biased=False)
-            if heads:
-                made.operations.append(Rotate(heads=heads, base=1e4, target=name))
+            made.operations += turn
+            turn = [Rotate(heads=heads, base=1e4, target=name)] if heads else []
         made.operations.append(
             Attend(
                 query=f"q{k}", key=f"k{k}", value=f"v{k}", heads=4, shared=2,
