@@ -511,6 +511,11 @@ class StreamEngineConfig:
         return not self.kept
 
     @property
+    def chains(self) -> bool:
+        """Whether a matrix's results are read as they come: those of one token have an order."""
+        return self.ahead and self.vectors == 1
+
+    @property
     def ways(self) -> int:
         """Rows of a trellis code that are multiplied at once."""
         return self.weight_width // self.trellis if self.trellis else 1

@@ -50,8 +50,8 @@ class AttendProducts(wiring.Component):
     at, cache_at, row : In
         Places of the query or the shares in the store, and of the first token's key or value in the
         cache; beats from a token to the next one there.
-    unwritten : In
-        Beats of the store that are not read yet.
+    unwritten, of_matrix : In
+        As of :class:`~seedbed.hw.stream.operand_reader.OperandReader`.
     waits : In(1)
         The store's port is another part's.
     read, address, data : Out, Out, In
@@ -96,6 +96,7 @@ class AttendProducts(wiring.Component):
                 "cache_at": In(cache),
                 "row": In(cache),
                 "unwritten": In(unwritten_layout()),
+                **({"of_matrix": In(unwritten_layout())} if config.chains else {}),
                 "waits": In(1),
                 "read": Out(1),
                 "address": Out(range(config.store)),
@@ -139,7 +140,7 @@ class AttendProducts(wiring.Component):
         m.d.comb += [
             first.eq(Mux(self.mix, token == 0, word == 0)),
             last.eq(Mux(self.mix, last_token, last_word)),
-            there.eq(~is_unwritten(self.unwritten, self.address) & ~self.waits),
+            there.eq(~is_unwritten(self, self.address) & ~self.waits),
             issue.eq(running & (sums.room | ~begins) & (there | ~self.mix)),
             self.read.eq(loading | issue),
             sums.comes.eq(issue),

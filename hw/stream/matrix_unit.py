@@ -58,6 +58,8 @@ class MatrixUnit(wiring.Component):
         Beats of memory.
     given, o : In(1), Out(stream)
         Results go out.
+    unwritten : Out
+        As of :class:`~seedbed.hw.stream.row_output.RowOutput`.
     read, address, data, write, write_at, mask, results : Out, Out, In, Out, Out, Out, Out
         The store's ports.
     done : Out(1)
@@ -90,6 +92,7 @@ class MatrixUnit(wiring.Component):
             | ({"whole": In(1)} if config.groups else {})
             | ({"kept": In(range(config.kept_beats + 1))} if config.kept else {})
             | ({"fractional": In(1)} if config.tune else {})
+            | ({"unwritten": output["unwritten"]} if config.chains else {})
             | ({"follows": In(1), "loaded": Out(1), "loading": Out(1)} if config.ahead else {})
         )
 
@@ -126,7 +129,8 @@ class MatrixUnit(wiring.Component):
             # That of the vectors that come next, which are stored as beats of their rows need them.
             whole = ~self.packed | self.whole if self.config.groups else ~self.packed
             m.d.comb += [engine.i.payload.plain.eq(whole), output.wide_sums.eq(packed)]
-        for name in ("read", "address", "write", "write_at", "mask", "results"):
+        chain = ["unwritten"] if self.config.chains else []
+        for name in ("read", "address", "write", "write_at", "mask", "results", *chain):
             m.d.comb += getattr(self, name).eq(getattr(output, name))
         with m.If(self.start):
             m.d.sync += begun.eq(1)

@@ -14,6 +14,8 @@ from seedbed.hw.stream.stream_layouts import (
     SHIFT_BITS,
     STORE_CYCLES,
     element_layout,
+    is_in,
+    unwritten_layout,
     values_layout,
 )
 from seedbed.spec import StreamEngineConfig
@@ -51,6 +53,8 @@ class NarrowReader(wiring.Component):
         Beats of a vector before those of the next one. What is beyond the length is 0.
     waits : In(1)
         The store's port is another part's.
+    of_matrix : In
+        As of :class:`~seedbed.hw.stream.operand_reader.OperandReader`.
     small : In(1)
         Numbers have 8 bits, not 16.
     exact : In(1)
@@ -77,6 +81,7 @@ class NarrowReader(wiring.Component):
                 "count": In(RECORD["repeat"]),
                 "run": In(beats),
                 "waits": In(1),
+                **({"of_matrix": In(unwritten_layout())} if config.chains else {}),
                 "small": In(1),
                 "exact": In(1),
                 "read": Out(1),
@@ -105,6 +110,10 @@ class NarrowReader(wiring.Component):
         reading = Signal()
         left = Signal(config.unit.length_bits + 1)
         room = self._output(m, issue & reading, vector, left)
+        there = ~self.waits
+        if config.chains:
+            # Runs may go on beyond the length, into what is another vector's.
+            there &= ~(is_in(self.of_matrix, place) & (left != 0))
         element = Signal(config.unit.length_bits + lanes.bit_length())
         ended = Signal()
         m.d.comb += [
@@ -133,7 +142,7 @@ class NarrowReader(wiring.Component):
                     with m.If(self.exact):
                         m.next = "READ"
             with m.State("SEARCH"):
-                m.d.comb += [searching.eq(1), issue.eq(~self.waits)]
+                m.d.comb += [searching.eq(1), issue.eq(there)]
                 self._go_on(m, issue, ended, vector, beat, place, base)
                 with m.If(issue & ended & last_vector):
                     m.next = "SETTLE"
@@ -142,7 +151,7 @@ class NarrowReader(wiring.Component):
                 with m.If(settled):
                     m.next = "READ"
             with m.State("READ"):
-                m.d.comb += [reading.eq(1), issue.eq(room[0] & ~self.waits)]
+                m.d.comb += [reading.eq(1), issue.eq(room[0] & there)]
                 ends = self._walk(m, issue, vector, beat, run, place, base, last_vector)
                 with m.If(ends):
                     m.next = "IDLE"

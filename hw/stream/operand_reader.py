@@ -37,8 +37,9 @@ class OperandReader(wiring.Component):
         A pulse, and the beats of the pass.
     NAME_on, NAME_at : In
         For each of ``OPERANDS``: whether it is read, and from where; with ``start``.
-    unwritten : In
-        Beats of the store that are not read yet.
+    unwritten, of_matrix : In
+        Beats of the store that are not read yet; those of a matrix, where they are read as they
+        come.
     waits : In(1)
         The store's port is another part's.
     wrap : In
@@ -59,6 +60,7 @@ class OperandReader(wiring.Component):
             "beats": In(config.unit.length_bits),
             "wrap": In(config.unit.length_bits),
             "unwritten": In(unwritten_layout()),
+            **({"of_matrix": In(unwritten_layout())} if config.chains else {}),
             "waits": In(1),
             "read": Out(1),
             "address": Out(address),
@@ -110,7 +112,7 @@ class OperandReader(wiring.Component):
             eligible.eq(
                 (left != 0)
                 & (fifo.level + sum(on_way) < DEPTH)
-                & ~is_unwritten(self.unwritten, place)
+                & ~is_unwritten(self, place)
                 & ~self.waits
             ),
             valid.eq(~on | fifo.r_rdy),

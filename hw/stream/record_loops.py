@@ -174,7 +174,8 @@ def matrix_flight(m, walker, walk: Walk) -> None:
 
     Its results are those of tokens from the one where it began on. A record of other tokens may
     begin, if it reads no memory and gives nothing out. So may one of these tokens that has other
-    vectors than the results.
+    vectors than the results. Where results are read as they come, it may have them, too, unless it
+    writes others in their place.
     """
     config, record, is_ = walker.config, walker.record, walk.is_
     given = is_given(config, record)
@@ -182,9 +183,15 @@ def matrix_flight(m, walker, walk: Walk) -> None:
     first = Signal.like(walk.token, name="flight_token")
     source = Signal.like(walker.number_at, name="flight_source")
     target = Signal.like(record.target_place.place, name="flight_target")
-    places = (record[f"{name}_place"].place for name in ("number", "factor", "addend", "target"))
-    apart = Cat(place != target for place in places).all()
-    keeps = is_["keep"] & (record.number_place.place != target)
+    names = ("number", "factor", "addend", "target")
+    has = {}
+    for name in names:
+        place = record[f"{name}_place"]
+        has[name] = (place.place == target) & ~place.shared
+    apart = ~Cat(has.values()).any()
+    keeps = is_["keep"] & ~has["number"]
+    if config.chains:
+        apart = is_["keep"] | ~has["target"] | (walk.numbers["store"] & has["number"])
     same = (walk.token >= first) & (walk.token < first + config.vectors)
     quiet = is_["keep"] | (is_["pass"] & ~walk.of_table & ~walk.words & ~given)
     may = (quiet & (~same | apart)) | keeps

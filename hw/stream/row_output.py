@@ -13,6 +13,7 @@ from seedbed.hw.stream.stream_layouts import (
     STORE_CYCLES,
     element_layout,
     result_layout,
+    unwritten_layout,
 )
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE, RECORD
@@ -55,7 +56,9 @@ def output_members(config: StreamEngineConfig) -> dict[str, Member]:
         "given": In(1),
         "o": Out(stream.Signature(result_layout(config))),
         "done": Out(1),
-    } | ({"wide_sums": In(1)} if config.wide_sums else {})
+        **({"wide_sums": In(1)} if config.wide_sums else {}),
+        **({"unwritten": Out(unwritten_layout())} if config.chains else {}),
+    }
 
 
 def row_layout(config: StreamEngineConfig) -> data.StructLayout:
@@ -103,6 +106,8 @@ class RowOutput(wiring.Component):
         Elements of one token go out, and not to the store.
     done : Out(1)
         All elements have been written.
+    unwritten : Out
+        Where results are read as they come: the beats that are not in the store yet.
 
     Each vector has a multiplier and a shifter of its own, a cycle behind those of the vector
     before: their beats of the store follow each other.
@@ -158,6 +163,8 @@ class RowOutput(wiring.Component):
             ).any()
         )
         beats = self._vectors(m, taken, rows)
+        if config.chains:
+            self._unwritten(m)
         level = self._given(m, taken[self.latency], rows[self.latency], beats[0])
         m.d.comb += [
             room.eq(level < QUEUE_ROOM),
@@ -203,6 +210,18 @@ class RowOutput(wiring.Component):
             m.d.sync += after.eq(offset + self.stride)
             offset = after
         return found
+
+    def _unwritten(self, m) -> None:
+        """Say which beats are not in the store yet: they are written in their order."""
+        beats, bits = self.unwritten, self.config.lanes.bit_length() - 1
+        m.d.comb += beats.on.eq(~self.done & ~self.given)
+        with m.If(self.start):
+            m.d.sync += [
+                beats.first.eq(self.at),
+                beats.end.eq(self.at + (self.rows + (1 << bits) - 1 >> bits)),
+            ]
+        with m.Elif(self.write):
+            m.d.sync += beats.first.eq(beats.first + 1)
 
     def _given(self, m, comes, row, values) -> Value:
         """Put the beats that go out into the queue; return how many wait."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Value, signed
+from amaranth.hdl import Cat, Value, signed
 from amaranth.lib import data
 
 from seedbed.hw.parts.codes import codes
@@ -22,6 +22,7 @@ __all__ = [
     "header_layout",
     "input_layout",
     "is_given",
+    "is_in",
     "is_unwritten",
     "job_layout",
     "kept_layout",
@@ -131,9 +132,15 @@ def unwritten_layout() -> data.StructLayout:
     return data.StructLayout({"on": 1, "first": PLACE["place"], "end": PLACE["place"] + 1})
 
 
-def is_unwritten(beats, place) -> Value:
+def is_in(beats, place) -> Value:
     """Return whether a beat of the store is one of these."""
     return beats.on & (place >= beats.first) & (place < beats.end)
+
+
+def is_unwritten(reader, place) -> Value:
+    """Return whether a beat of the store is not to be read yet by a part that reads it."""
+    parts = [reader.unwritten, *([reader.of_matrix] if reader.config.chains else [])]
+    return Cat(is_in(beats, place) for beats in parts).any()
 
 
 def values_layout(config: StreamEngineConfig) -> data.ArrayLayout:

@@ -54,6 +54,8 @@ class VectorPass(wiring.Component):
         of the pass.
     read, address, data, write, write_at, values : Out, Out, In, Out, Out, Out
         The store's ports.
+    of_matrix : In
+        As of :class:`~seedbed.hw.stream.operand_reader.OperandReader`.
     read_waits, write_waits : In(1)
         They are another part's.
     o : Out(stream)
@@ -87,6 +89,7 @@ class VectorPass(wiring.Component):
                 "products": In(products_layout(config)),
                 "products_valid": In(1),
                 "products_pop": Out(1),
+                **({"of_matrix": In(unwritten_layout())} if config.chains else {}),
                 "read_waits": In(1),
                 "write_waits": In(1),
                 "read": Out(1),
@@ -143,6 +146,7 @@ class VectorPass(wiring.Component):
             operands.beats.eq(self.length + (lanes - 1) >> lanes.bit_length() - 1),
             operands.wrap.eq(record.head),
             operands.unwritten.eq(self.unwritten),
+            *([operands.of_matrix.eq(self.of_matrix)] if config.chains else []),
             operands.waits.eq(self.read_waits),
             operands.numbers_on.eq(numbers["store"]),
             operands.factors_on.eq(factors["store"]),

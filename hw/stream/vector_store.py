@@ -36,6 +36,8 @@ def vector_store(m: Module, config: StreamEngineConfig, vectors, products, narro
             narrow.waits.eq(matrix.read),
             vectors.write_waits.eq(matrix.write),
         ]
+    if config.chains:
+        m.d.comb += [part.of_matrix.eq(matrix.unwritten) for part in (vectors, products, narrow)]
     m.d.sync += [
         write.addr.eq(Mux(matrix.write, matrix.write_at, vectors.write_at)),
         write.en.eq(Mux(matrix.write, matrix.mask, vectors.write.replicate(config.lanes))),

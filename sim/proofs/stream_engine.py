@@ -21,7 +21,7 @@ from seedbed.hw.stream.row_products import WaySums
 from seedbed.hw.stream.stream_layouts import (
     STORE_CYCLES,
     is_given,
-    is_unwritten,
+    is_in,
     record_kinds,
 )
 from seedbed.sim.proofs import stream_engine_memory
@@ -72,8 +72,8 @@ def products(dut: AttendProducts) -> Module:
         Assert(~running | (ended == Mux(dut.mix, word, token >> 1))),
     ]
     done = past(m, running) & ~running
-    unwritten = is_unwritten(dut.unwritten, dut.address)
-    free(m, dut.unwritten, dut.waits)
+    unwritten = is_in(dut.unwritten, dut.address) | is_in(dut.of_matrix, dut.address)
+    free(m, dut.unwritten, dut.of_matrix, dut.waits)
     m.d.comb += [
         Assert(~(issue & dut.mix & (unwritten | dut.waits))),
         # The query that is written to its memory was read in the cycle before.
@@ -292,6 +292,15 @@ def row_results(dut: RowOutput) -> Module:
         Assert(~begun | (row.lane == done[0])),
         Assert(~begun | (row.place == (dut.at + (done[:4] >> 1))[: len(row.place)])),
     ]
+    if config.chains:
+        beats = dut.unwritten
+        m.d.comb += [
+            Assert(beats.on == (~dut.done & ~dut.given)),
+            Assert(~begun | unwritten | (beats.first == (dut.at + (written + 1 >> 1))[:14])),
+            Assert(~begun | (beats.end == dut.at + (rows + 1 >> 1))),
+        ]
+        cover(m, dut.done & (written == 5), beats.on & (written == 2))
+        return m
     cover(m, dut.done & (written == 5) & (vector == 1), past(m, writes[0]) & writes[1])
     return m
 
@@ -379,7 +388,7 @@ def pass_results(dut: ResultWriter) -> Module:
 def operands(dut: OperandReader) -> Module:
     """See which beats of the store are read, and count those that wait."""
     m, inside = free_inputs(dut)
-    ports = "start", "beats", "wrap", "pop", "data", "unwritten", "waits"
+    ports = "start", "beats", "wrap", "pop", "data", "unwritten", "of_matrix", "waits"
     free(m, *(getattr(dut, name) for name in ports))
     for name in OPERANDS:
         free(m, getattr(dut, f"{name}_on"), getattr(dut, f"{name}_at"))
@@ -390,11 +399,18 @@ def operands(dut: OperandReader) -> Module:
         Assert(~dut.read | (inside["issue"] & (inside["issue"] - 1) == 0)),
         Assert(~(dut.read & dut.waits)),
         *(
-            Assert(~inside["issue"][k] | ~is_unwritten(dut.unwritten, inside[f"{name}_place"]))
+            Assert(~inside["issue"][k] | ~is_in(beats, inside[f"{name}_place"]))
             for k, name in enumerate(OPERANDS)
+            for beats in (dut.unwritten, dut.of_matrix)
         ),
     ]
-    cover(m, dut.read & dut.unwritten.on & (dut.unwritten.first < dut.unwritten.end))
+    cover(
+        m,
+        *(
+            dut.read & beats.on & (beats.first < beats.end)
+            for beats in (dut.unwritten, dut.of_matrix)
+        ),
+    )
     return m
 
 
@@ -450,14 +466,22 @@ def flights(dut: RecordWalker) -> Module:
         m.d.sync += runs.eq(0)
     of_it = (inside["token"] >= token) & (inside["token"] < token + vectors)
     given = is_given(dut.config, record)
-    other = is_["keep"] & (record.number_place.place != target)
-    of_others = ((is_["pass"] & ~given) | is_["keep"]) & ~of_it
+    quiet = (is_["pass"] & ~given) | is_["keep"]
+    places = {name: record[f"{name}_place"] for name in ("number", "factor", "addend", "target")}
+    has = {name: (place.place == target) & ~place.shared for name, place in places.items()}
+    if dut.config.chains:
+        # It has results as they come, or writes elsewhere.
+        in_place = (record.numbers == NUMBERS.index("store")) & has["number"]
+        other = quiet & (is_["keep"] | ~has["target"] | in_place)
+    else:
+        keeps = is_["keep"] & ~has["number"]
+        other = quiet & (keeps | ~Cat(has.values()).any())
     matrix_runs = runs_record & is_["matrix"]
     ends = inside["ends"] & ~dut.failed
     rows = [NUMBERS.index(name) for name in ("token", "position")]
     of_table = is_["pass"] & Cat(record.numbers == k for k in rows).any()
     m.d.comb += [
-        Assert(~(dut.begins & runs) | of_others | other),
+        Assert(~(dut.begins & runs) | (quiet & ~of_it) | other),
         Assert(~(dut.read & runs) | (is_["matrix"] & begins & (dut.left == 0))),
         Assert(~(dut.done & runs) | dut.matrix_done),
         Assert(dut.flight == (runs & ~matrix_runs)),
@@ -664,7 +688,7 @@ PROOFS = (
         mutants=(
             Mutant(
                 "operands are read too early",
-                "& ~is_unwritten(self.unwritten, place)",
+                "& ~is_unwritten(self, place)",
                 "",
             ),
             Mutant("a beat has no place", "fifo.level + sum(on_way) < DEPTH", "fifo.level < DEPTH"),
@@ -690,8 +714,9 @@ PROOFS = (
     Proof(
         name="stream_engine_flights",
         says="While a matrix runs whose record has been left, no other matrix begins, and no "
-        "record of its tokens but one that keeps another vector; memory is asked only for the "
-        "rows of the next matrix, when those of this one have come; a program ends after it.",
+        "record of its tokens but one with other vectors than its results; memory is asked only "
+        "for the rows of the next matrix, when those of this one have come; a program ends after "
+        "it.",
         component=RecordWalker,
         config=replace(SMALL, vectors=2, block=5),
         harness=flights,
@@ -700,13 +725,13 @@ PROOFS = (
         mutants=(
             Mutant(
                 "records of its tokens do not wait",
-                "(quiet & ~same) | keeps",
+                "(quiet & (~same | apart)) | keeps",
                 "quiet | keeps",
                 part=matrix_flight,
             ),
             Mutant(
                 "its results are kept before they have been written",
-                'is_["keep"] & (record.number_place.place != target)',
+                'is_["keep"] & ~has["number"]',
                 'is_["keep"]',
                 part=matrix_flight,
             ),
@@ -730,6 +755,45 @@ PROOFS = (
                 "a program ends before it",
                 "self.ended & ~(walk.flight & walk.ends)",
                 "self.ended",
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_chains",
+        says="So it is with one token, whose results are read as they come: no record writes in "
+        "their place but one that reads them.",
+        component=RecordWalker,
+        config=replace(SMALL, block=5),
+        harness=flights,
+        depth=1,
+        reach=18,
+        mutants=(
+            Mutant(
+                "a record writes where results are yet to come",
+                '| ~has["target"] | (walk.numbers["store"] & has["number"])',
+                '| ~has["target"] | has["number"]',
+                part=matrix_flight,
+            ),
+        ),
+    ),
+    Proof(
+        name="stream_engine_unwritten",
+        says="A beat of a matrix's result for one token is said to be in the store from the cycle "
+        "after its write on, and no earlier.",
+        component=RowOutput,
+        config=SMALL,
+        harness=row_results,
+        depth=2,
+        reach=30,
+        mutants=(
+            Mutant(
+                "it is said so too early", "first.eq(beats.first + 1)", "first.eq(beats.first + 2)"
+            ),
+            Mutant("a vector is said to be there", "on.eq(~self.done & ~self.given)", "on.eq(0)"),
+            Mutant(
+                "its last beat is said to be there",
+                "self.rows + (1 << bits) - 1 >> bits",
+                "self.rows >> bits",
             ),
         ),
     ),
