@@ -14,7 +14,7 @@ from seedbed.golden.fixed import shifted
 from seedbed.golden.stream_engine import FloatEngine, GroupRows, Integers, StreamEngine
 from seedbed.sim.cases.stream_programs import PROGRAMS, WORDS, drawn_program
 from seedbed.spec import StreamEngineConfig
-from seedbed.spec.engine_records import HEADER, RECORD, packed, unpacked
+from seedbed.spec.engine_records import HEADER, KINDS, RECORD, packed, unpacked
 from seedbed.spec.stream_engine import (
     Attend,
     Choose,
@@ -30,6 +30,7 @@ from seedbed.spec.stream_engine import (
     Rotate,
     Vector,
 )
+from seedbed.spec.vector_unit import VECTOR_OPERATIONS
 
 CONFIG = StreamEngineConfig(lanes=2, products=2, beat_bits=128, context=64)
 
@@ -378,3 +379,39 @@ def test_what_does_not_fit_the_core_is_refused(config, block, context, problem):
     )
     with pytest.raises(ValueError, match=problem):
         engine_image(config, engine.program, engine.parameters, block=block, context=context)
+
+
+def drawn_passes(layers):
+    """Return what the records of a decoder are: kinds of matrices, and commands of passes."""
+    engine = drawn_program("decoder", np.random.default_rng(3), size=8, layers=layers)
+    image = engine_image(CONFIG, engine.program, engine.parameters, block=4, context=16)
+    raw = b"".join(beat.to_bytes(CONFIG.beat_bits // 8, "little") for beat in image.beats)
+    found = []
+    for k in range(1, len(image.names) + 1):
+        record = unpacked(int.from_bytes(raw[32 * k : 32 * (k + 1)], "little"), RECORD)
+        kind = KINDS[record["kind"]]
+        found.append(VECTOR_OPERATIONS[record["operation"]] if kind == "pass" else kind)
+    return found
+
+
+def test_all_layers_turn_by_the_sines_of_one_pass():
+    found = drawn_passes(3)
+    assert found.count("sine") == found.count("angle") == 1
+    assert found.count("rotate") == 6
+
+
+def test_an_activation_follows_the_next_matrix_and_a_rotation_too():
+    """Which has the same source. The product of both follows the activation."""
+    found = drawn_passes(1)
+    at = found.index("activate")
+    assert found[at - 2 : at + 2] == ["matrix", "matrix", "activate", "multiply"]
+    at = found.index("angle")
+    assert found[at - 2 : at + 5] == [
+        "matrix",
+        "matrix",
+        "angle",
+        "sine",
+        "rotate",
+        "matrix",
+        "rotate",
+    ]
