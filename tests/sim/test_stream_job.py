@@ -19,6 +19,7 @@ from seedbed.sim.job import Memory
 from seedbed.sim.jobs import stream_job
 from seedbed.sim.jobs.stream_job import RtlProgram
 from seedbed.sim.verilog.cosim import Cosim
+from seedbed.spec.stream_engine import Matrix
 
 CORE = CORES["stream_engine"]
 ROOT = Path(__file__).parents[2]
@@ -71,8 +72,9 @@ def test_programs_on_the_emitted_verilog(weights, tmp_path, kept):
                 # The cycles before the first record and after the last one have no kind.
                 assert 0 < each.cycles - sum(each.kinds.values()) < 40 + 40 * pauses
                 assert all(each.kinds.values())
-    first = engine.parameters["w4"]
-    other = {**engine.parameters, "w4": replace(first, multipliers=first.multipliers ^ 0x4000)}
+    name = next(op.weights for op in engine.program.operations if isinstance(op, Matrix))
+    first = engine.parameters[name]
+    other = {**engine.parameters, name: replace(first, multipliers=first.multipliers ^ 0x4000)}
     wrong = StreamEngine(engine.program, other)
     with pytest.raises(Mismatch, match=r"beat \d+ of the result is not the model's"):
         run(core, wrong, image, blocks)
