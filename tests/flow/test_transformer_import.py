@@ -510,7 +510,7 @@ HEAD = "model.embed_tokens"
         (put("Jump", "operations", 3, "operation"), "operation 3 must be one of Embed, Input"),
         (put(7, "operations", 0, "table"), "operation 0, Embed, has the table 7"),
         (put("no", "operations", 0, "table"), "operation 0 has no parameter no"),
-        (put(0, "operations", 3, "heads"), "heads must be in 1..65536, not 0"),
+        (put(0, "operations", 4, "heads"), "heads must be in 1..65536, not 0"),
         (put(float("nan"), "operations", 1, "epsilon"), "epsilon must be a number of 0 or more"),
         (put(10**6, "vectors", "n.0", "length"), "operation 1, Norm, writes 1000000 elements"),
         (put("x", "vectors", "r", "length"), "vector r has the length 'x'"),
