@@ -106,14 +106,10 @@ class NarrowReader(wiring.Component):
         place = Signal.like(self.at)
         base = Signal.like(self.at)
         issue = Signal()
-        searching = Signal()
-        reading = Signal()
+        searching, reading = Signal(name="searching"), Signal(name="reading")
         left = Signal(config.unit.length_bits + 1)
         room = self._output(m, issue & reading, vector, left)
-        there = ~self.waits
-        if config.chains:
-            # Runs may go on beyond the length, into what is another vector's.
-            there &= ~(is_in(self.of_matrix, place) & (left != 0))
+        there = self._there(place, left)
         element = Signal(config.unit.length_bits + lanes.bit_length())
         ended = Signal()
         m.d.comb += [
@@ -160,6 +156,14 @@ class NarrowReader(wiring.Component):
                         restart(place + 1)
                         m.next = "SEARCH"
         return m
+
+    def _there(self, place, left) -> Value:
+        """Return whether a beat may be read: it is in the store, and the port is free."""
+        there = ~self.waits
+        if self.config.chains:
+            # What is kept may be a result that is yet to come; its runs may go on beyond it.
+            there &= ~(is_in(self.of_matrix, place) & self.small & (left != 0))
+        return there
 
     def _go_on(self, m, issue, ended, vector, beat, place, base) -> None:
         """Go to the next beat of a vector, or to the next vector."""
