@@ -248,12 +248,14 @@ class _Writer:
 
         That one has other vectors, and this one is not read before.
         """
-        after = self.program.operations[k + 1 :][:1]
+        if op is self.program.operations[-1]:
+            return False
+        after = self.program.operations[k + 1]
         return (
             isinstance(op, Matrix)
             and op.activation != ""
-            and any(isinstance(each, Matrix) for each in after)
-            and all(op.target not in (*each.sources, each.target) for each in after)
+            and isinstance(after, Matrix)
+            and op.target not in (*after.sources, after.target)
             and self.places.is_read_after(op.target, k + 1)
         )
 

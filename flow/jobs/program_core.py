@@ -94,11 +94,12 @@ def fitted(core: Core, engine: StreamEngine, *, block: int, context: int, **give
     params: dict[str, Any] = {
         "products": _products(program, lanes), "columns": max(columns), "context": context,
         "keys": keys,
-        "external": -(-context // keys) * keys * row > MOST["cache"],
         "choose": any(isinstance(op, Choose) for op in program.operations),
         "classes": _classes(program),
         "inputs": any(isinstance(op, Input) for op in program.operations), **_weights(engine),
     } | given  # fmt: skip
+    widest = core.configure(MOST | params | {"block": block})
+    params = {"external": widest.cache_beats(context, row) > MOST["cache"]} | params
     while True:
         config = core.configure(MOST | params | {"block": block})
         try:

@@ -59,14 +59,14 @@ class AttendProducts(wiring.Component):
     write, write_at, kept : In
         A beat of a key or a value is written to the cache.
     write_bank : In
-        With several ``keys``: the bank of its token.
+        The bank of its token.
     valid, pop, o : Out, In, Out
         There is a beat of sums; it is taken; the sums and the shifts of the keys.
     exchange, word_at, word_write, word, words : In, In, In, In, Out
         With ``external``: the port is that of the part that saves and restores. The place of a
         word; it is written; what; the word that was there a cycle ago.
     word_bank : In
-        With several ``keys``: the bank of that place.
+        The bank of that place.
 
     A word of the cache has the beats of ``products`` elements. Places in it are in beats, and those
     of a head begin with a word. Token t is in bank t mod ``keys``, and its place there is that of
@@ -78,14 +78,15 @@ class AttendProducts(wiring.Component):
 
     def __init__(self, config: StreamEngineConfig):
         self.config = config
-        cache, word = range(config.cache), word_layout(config)
+        cache, banks, word = range(config.cache), range(config.keys), word_layout(config)
         exchange = {
             "exchange": In(1),
             "word_at": In(cache),
             "word_write": In(1),
             "word": In(word),
             "words": Out(word),
-        } | ({"word_bank": In(range(config.keys))} if config.keys > 1 else {})
+            "word_bank": In(banks),
+        }
         super().__init__(
             {
                 "start": In(1),
@@ -104,7 +105,7 @@ class AttendProducts(wiring.Component):
                 "write": In(1),
                 "write_at": In(cache),
                 "kept": In(kept_layout(config)),
-                **({"write_bank": In(range(config.keys))} if config.keys > 1 else {}),
+                "write_bank": In(banks),
                 "valid": Out(1),
                 "pop": In(1),
                 "o": Out(products_layout(config)),
@@ -125,13 +126,9 @@ class AttendProducts(wiring.Component):
             Signal(name=name) for name in ("issue", "first", "last", "running")
         )
         lane = token[: lanes.bit_length() - 1]
-        last_token = token + 1 == self.tokens
-        full = lane.all()
-        if config.keys > 1:
-            left = self.tokens - token
-            last_token = left <= config.keys
-            full = (lane | config.keys - 1).all()
-            m.d.comb += sums.there.eq(Cat(left > k for k in range(config.keys)))
+        left = self.tokens - token
+        last_token = left <= config.keys
+        full = (lane | config.keys - 1).all()
         last_word = word + 1 == self.head >> self._bits
         begins = first & (self.mix | (lane == 0))
         # The beat of the query or of the shares is there.
@@ -149,6 +146,7 @@ class AttendProducts(wiring.Component):
             sums.ends.eq(issue & last & (self.mix | last_token | full)),
             sums.starts.eq(issue & begins),
             sums.lane.eq(lane),
+            sums.there.eq(Cat(left > k for k in range(1, config.keys))),
             sums.mix.eq(self.mix),
             sums.shares.eq(self.data),
             sums.pop.eq(self.pop),
@@ -218,12 +216,9 @@ class AttendProducts(wiring.Component):
     def _bank(self, m, bank: int, place, sums) -> None:
         """Keep the keys and values of a bank: a memory for each beat of a word."""
         config, bits = self.config, self._bits
-        name = f"_{bank}" if config.keys > 1 else ""
-        writes = self.write
-        if config.keys > 1:
-            writes = writes & (self.write_bank == bank)
+        writes = self.write & (self.write_bank == bank)
         for k in range(1 << bits):
-            m.submodules[f"cache_{k}{name}"] = cache = memory.Memory(
+            m.submodules[f"cache_{bank}_{k}"] = cache = memory.Memory(
                 shape=kept_layout(config),
                 depth=max(2, -(-config.cache // config.keys >> bits)),
                 init=[],
@@ -235,22 +230,17 @@ class AttendProducts(wiring.Component):
                 write.en.eq(writes & (self.write_at[:bits] == k)),
                 write.data.eq(self.kept),
                 read.addr.eq(place >> bits),
-                sums.kept[(bank << bits) + k].eq(delayed(m, read.data, 1, f"kept_{k}{name}")),
+                sums.kept[(bank << bits) + k].eq(delayed(m, read.data, 1, f"kept_{bank}_{k}")),
             ]
             if config.external:
                 self._exchange(m, bank, k, write, read)
 
     def _exchange(self, m, bank: int, k: int, write, read) -> None:
         """Give the port of a beat of a word to the part that saves and restores."""
-        bits, exchange = self._bits, self.exchange
-        if self.config.keys > 1:
-            here = self.word_bank == bank
-            exchange = exchange & here
-            with m.If(here):
-                m.d.comb += self.words[k].eq(read.data)
-        else:
+        bits, here = self._bits, self.word_bank == bank
+        with m.If(here):
             m.d.comb += self.words[k].eq(read.data)
-        with m.If(exchange):
+        with m.If(self.exchange & here):
             m.d.comb += [
                 write.addr.eq(self.word_at >> bits),
                 write.en.eq(self.word_write),

@@ -59,8 +59,8 @@ class CacheExchange(wiring.Component):
     at, row : In
         The first row's place in the cache, and the beats to the next one there.
     first, bank : In, Out
-        With several ``keys``: the bank of the first row; that of the word. A row has the same place
-        in each bank, and then the next one.
+        The bank of the first row; that of the word. The rows of as many tokens as there are banks
+        have one place, each in its own bank.
     address : In
         Where the first row is saved in memory.
     i : In(stream)
@@ -97,9 +97,10 @@ class CacheExchange(wiring.Component):
                 "write": Out(1),
                 "word": Out(word),
                 "data": In(word),
+                "first": In(banks),
+                "bank": Out(banks),
                 "done": Out(1),
             }
-            | ({"first": In(banks), "bank": Out(banks)} if config.keys > 1 else {})
         )
 
     def elaborate(self, platform):
@@ -119,12 +120,11 @@ class CacheExchange(wiring.Component):
                     rows.token.eq(0),
                     rows.base.eq(self.at),
                     rows.address.eq(self.address),
+                    self.bank.eq(self.first),
                     *(each.eq(0) for each in (rows.second, rows.ended)),
                     *(Value.cast(each).eq(0) for each in (rows.values, rows.shifts)),
                 ]
                 self._first_word(m, rows, self.at)
-                if self.config.keys > 1:
-                    m.d.sync += self.bank.eq(self.first)
                 with m.If(self.start & (self.tokens != 0)):
                     m.next = "SHIFTS"
                     with m.If(self.save):
@@ -184,11 +184,14 @@ class CacheExchange(wiring.Component):
 
     def _next_row(self, m, rows, state: str) -> None:
         """Go on with the next row, if there is one."""
-        base = rows.base + self.row
-        if self.config.keys > 1:
-            base = Mux(self.bank.all(), base, rows.base)
-            m.d.sync += self.bank.eq(self.bank + 1)
-        m.d.sync += [rows.token.eq(rows.token + 1), rows.base.eq(base), rows.second.eq(0)]
+        last_bank = self.bank == self.config.keys - 1
+        base = Mux(last_bank, rows.base + self.row, rows.base)
+        m.d.sync += [
+            rows.token.eq(rows.token + 1),
+            rows.base.eq(base),
+            rows.second.eq(0),
+            self.bank.eq(self.bank + 1),
+        ]
         self._first_word(m, rows, base)
         m.next = state
         with m.If(rows.token + 1 == self.tokens):

@@ -58,8 +58,8 @@ class JobIntake(wiring.Component):
         of beats.
     index, token, label : In, Out, Out
         A place in the block; the token there and, with ``classes``, its class, a cycle later.
-    count, position, row : Out
-        Tokens of the block; tokens before it; the first beat of the block's rows of the cache.
+    count, position : Out
+        Tokens of the block; tokens before it.
     """
 
     def __init__(self, config: StreamEngineConfig):
@@ -85,7 +85,6 @@ class JobIntake(wiring.Component):
                 "token": Out(TOKEN_BITS),
                 "count": Out(range(config.block + 1)),
                 "position": Out(POSITION_BITS),
-                "row": Out(range(config.cache)),
                 **(limits if config.writes else {}),
                 **({"tune": Out(1), "tuned": In(1)} if config.tune else {}),
                 **({"label": Out(LABEL_BITS)} if config.classes else {}),
@@ -135,8 +134,6 @@ class JobIntake(wiring.Component):
     def _sequence(self, m, wrong, start) -> None:
         """Take a command and its tokens, have it done, and give its status."""
         config, out = self.config, self.o_status
-        advance = Signal.like(self.row)
-        m.d.sync += advance.eq(self.count * self.header.row)
 
         def end(status):
             m.d.sync += [out.valid.eq(1), out.payload.status.eq(status)]
@@ -150,7 +147,7 @@ class JobIntake(wiring.Component):
                     m.next = "TOKENS"
                     with m.If(self.i.payload.kind == _KINDS["load"]):
                         m.d.comb += self.load.eq(1)
-                        m.d.sync += [self.position.eq(0), self.row.eq(0)]
+                        m.d.sync += self.position.eq(0)
                         if config.writes:
                             m.d.sync += [
                                 self.first.eq(self.i.payload.first), self.end.eq(self.i.payload.end)
@@ -165,12 +162,12 @@ class JobIntake(wiring.Component):
                     end(Mux(self.failed, STATUS["memory"], STATUS["ok"]))
             with m.State("LOAD"), m.If(self.load_done):
                 end(Mux(self.failed, STATUS["memory"], self.load_status))
-            self._block(m, end, wrong, start, advance)
+            self._block(m, end, wrong, start)
             with m.State("STATUS"), m.If(out.ready):
                 m.d.sync += out.valid.eq(0)
                 m.next = "IDLE"
 
-    def _block(self, m, end, wrong, start, advance) -> None:
+    def _block(self, m, end, wrong, start) -> None:
         """Take the tokens of a block, and have the program walked, unless they are wrong."""
         config, header = self.config, self.header
 
@@ -184,7 +181,7 @@ class JobIntake(wiring.Component):
         with m.State("TOKENS"):
             m.d.comb += self.i_tokens.ready.eq(1)
             with m.If(start):
-                m.d.sync += [self.position.eq(0), self.row.eq(0)]
+                m.d.sync += self.position.eq(0)
             with m.If(self.i_tokens.valid & self.i_tokens.payload.last):
                 m.next = "CHECK"
         with m.State("CHECK"):
@@ -202,10 +199,7 @@ class JobIntake(wiring.Component):
                 status = Mux(self.input_wrong, STATUS["tokens"], STATUS["ok"])
             end_block(Mux(self.failed, STATUS["memory"], status))
             with m.If(~failed):
-                m.d.sync += [
-                    self.position.eq(self.position + self.count),
-                    self.row.eq(self.row + advance),
-                ]
+                m.d.sync += self.position.eq(self.position + self.count)
         if config.inputs:
             with m.State("INPUT"):
                 m.d.comb += self.ends.eq(1)

@@ -59,27 +59,23 @@ class MemoryWrites:
         """Connect what saves keys and values, and restores them."""
         exchange = self.exchange
         saves, either = is_["save"], is_["save"] | is_["restore"]
-        one_bank = walker.config.keys == 1
         m.d.comb += [
             exchange.start.eq(walker.begins & either),
             exchange.save.eq(saves),
             exchange.tokens.eq(Mux(saves, walker.count, walker.position)),
             exchange.length.eq(walker.length),
-            exchange.at.eq(Mux(saves, walker.row if one_bank else walker.keep_at, 0)),
+            exchange.at.eq(Mux(saves, walker.keep_at, 0)),
+            exchange.first.eq(Mux(saves, walker.keep_bank, 0)),
             exchange.row.eq(walker.header.row),
             exchange.address.eq(walker.read_address),
             *(part.idle.eq(self.writer.idle) for part in self.sources),
             exchange.data.eq(products.words),
             products.exchange.eq(either),
             products.word_at.eq(exchange.place),
+            products.word_bank.eq(exchange.bank),
             products.word_write.eq(exchange.write),
             products.word.eq(exchange.word),
         ]
-        if not one_bank:
-            m.d.comb += [
-                exchange.first.eq(Mux(saves, walker.keep_bank, 0)),
-                products.word_bank.eq(exchange.bank),
-            ]
 
     def tune(self, m: Module, intake, walker, reader, failed) -> None:
         """Connect what changes kept weights; it has the reader while it does so."""

@@ -41,7 +41,7 @@ class ProductSums(wiring.Component):
         it; the place of the sum of a score, or of the share of a mix, of the first bank. The
         operands come ``STORE_CYCLES`` later:
     there : In
-        With several ``keys``: the banks that have a token.
+        The banks after the first one that have a token, too.
     mix, query, shares, kept : In
         What is multiplied: query and keys, or shares and values, beats of a word of each bank, one
         bank after another.
@@ -59,6 +59,7 @@ class ProductSums(wiring.Component):
             {name: In(1) for name in flags}
             | {
                 "lane": In(range(config.lanes)),
+                "there": In(config.keys - 1),
                 "query": In(data.ArrayLayout(values_layout(config), parts)),
                 "shares": In(element_layout(config)),
                 "kept": In(data.ArrayLayout(kept_layout(config), parts * config.keys)),
@@ -66,7 +67,6 @@ class ProductSums(wiring.Component):
                 "valid": Out(1),
                 "o": Out(products_layout(config)),
             }
-            | ({"there": In(config.keys)} if config.keys > 1 else {})
         )
 
     def elaborate(self, platform):
@@ -90,7 +90,7 @@ class ProductSums(wiring.Component):
         """Return the share of each bank."""
         keys, factor = self.config.keys, signed(self.config.unit.factor_bits + 1)
         shares = [Signal(factor, name=f"share_{bank}") for bank in range(keys)]
-        there = delayed(m, self.there, STORE_CYCLES, "there") if keys > 1 else Const(1)
+        there = Cat(Const(1), delayed(m, self.there, STORE_CYCLES, "there"))
         every = [*self.shares]
         for bank, share in enumerate(shares):
             with m.If(there[bank]):

@@ -73,16 +73,11 @@ class _Loops:
         self.group_ends = self.shared + 1 >= record.group
         # Results of a matrix that go out do so token by token.
         self.together = walk.is_["matrix"] & ~is_given(config, record)
-        # The token, its frame, and, with one bank, its row of the cache: now, and next.
-        places = 2 + (config.keys == 1)
-        self.places = (walk.token, walk.frame, walker.keep_at)[:places]
-        bits = config.vectors.bit_length() - 1
-        frame, row = (
-            Mux(self.together, one << bits, one) for one in (walker.header.frame, walker.header.row)
-        )
-        step = Mux(self.together, config.vectors, 1)
-        self.after = (walk.token + step, walk.frame + frame, walker.keep_at + row)[:places]
-        self.beginning = (0, 0, walker.row)[:places]
+        # The token and its frame: now, and next.
+        self.places = walk.token, walk.frame
+        one, bits = walker.header.frame, config.vectors.bit_length() - 1
+        frame, step = Mux(self.together, one << bits, one), Mux(self.together, config.vectors, 1)
+        self.after = walk.token + step, walk.frame + frame
         # Bodies that are joined: the first record of them, and the first token of this group.
         self.joined = Signal(name="joined")
         self.start = Signal.like(walk.index, name="start")
@@ -140,7 +135,7 @@ def record_loops(m, walker, walk: Walk) -> None:
         m.d.sync += loops.joined.eq(0)
         loops.body(0)
         loops.first_head()
-        loops.begin_group(loops.beginning)
+        loops.begin_group((0, 0))
     with m.Elif(walk.advance):
         with m.If(~body_ends):
             m.d.sync += walk.index.eq(walk.following)
@@ -166,7 +161,7 @@ def record_loops(m, walker, walk: Walk) -> None:
             with m.Else():
                 m.d.sync += loops.joined.eq(0)
                 loops.body(walk.following)
-                loops.begin_group(loops.beginning)
+                loops.begin_group((0, 0))
 
 
 def matrix_flight(m, walker, walk: Walk) -> None:

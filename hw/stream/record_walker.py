@@ -38,7 +38,7 @@ class RecordWalker(wiring.Component):
     -------
     start, done : In(1), Out(1)
         Pulses: the program is to be walked; it was.
-    header, count, position, row, token : In
+    header, count, position, token : In
         As of :class:`~seedbed.hw.stream.job_intake.JobIntake`.
     failed : In(1)
         The memory had an error: the walk ends after this record.
@@ -55,10 +55,10 @@ class RecordWalker(wiring.Component):
         A pulse: the record is to be done; the next one may begin.
     number_at, factor_at, addend_at, target_at : Out
         Places of this token and head.
-    cache_at, keep_at : Out
-        The first token's key or value; that of this token.
-    keep_bank : Out
-        With several ``keys``: the bank of that one.
+    cache_at : Out
+        The first token's key or value.
+    keep_at, keep_bank : Out
+        The row of this token in the cache, and its bank.
     length, seen, constant, tokens, row_beats : Out
         Of the pass: elements, tokens that are attended to, the constant; of a matrix: the tokens of
         this pass over its weights; beats of a row.
@@ -86,7 +86,6 @@ class RecordWalker(wiring.Component):
                 "header": In(header_layout()),
                 "count": In(range(config.block + 1)),
                 "position": In(POSITION_BITS),
-                "row": In(range(config.cache)),
                 "token": In(TOKEN_BITS),
                 "failed": In(1),
                 "index": Out(range(config.records)),
@@ -106,6 +105,7 @@ class RecordWalker(wiring.Component):
                 "target_at": Out(place),
                 "cache_at": Out(range(config.cache)),
                 "keep_at": Out(range(config.cache)),
+                "keep_bank": Out(range(config.keys)),
                 "length": Out(RECORD["length"]),
                 "seen": Out(range(config.context + 1)),
                 "constant": Out(config.unit.constant_bits),
@@ -113,7 +113,6 @@ class RecordWalker(wiring.Component):
                 "row_beats": Out(RECORD["length"]),
                 "kept": Out(range(config.kept_beats + 1)),
             }
-            | ({"keep_bank": Out(range(config.keys))} if config.keys > 1 else {})
             | ({"left": In(BEATS_BITS)} if config.tune or config.ahead else {})
             | (ahead if config.ahead else {})
         )
@@ -151,12 +150,13 @@ class RecordWalker(wiring.Component):
         m.d.sync += self.cache_at.eq(
             record.cache + Mux(of_next, walk.next_cache_offset, walk.cache_offset)
         )
-        if self.config.keys > 1:
-            token = self.position + walk.token
-            place = token >> len(self.keep_bank)
-            m.d.sync += [
-                self.keep_bank.eq(token), self.keep_at.eq(place * self.header.row)
-            ]  # fmt: skip
+        # Tokens are in all banks in turn. A record takes longer to come than both cycles.
+        token = Signal(POSITION_BITS)
+        m.d.sync += [
+            token.eq(self.position + walk.token),
+            self.keep_bank.eq(token),
+            self.keep_at.eq((token >> len(self.keep_bank)) * self.header.row),
+        ]
 
     def _lengths(self, m, walk) -> None:
         """Find the lengths of a record for this token, a cycle later."""

@@ -217,7 +217,7 @@ class StreamEngine(wiring.Component):
             walker.record.eq(program.record),
             *(
                 getattr(walker, name).eq(getattr(intake, name))
-                for name in ("count", "position", "row", "token")
+                for name in ("count", "position", "token")
             ),
         ]
 
@@ -312,6 +312,7 @@ class StreamEngine(wiring.Component):
             narrow.pop.eq(Mux(keeps, narrow.valid, matrix.pop)),
             products.write.eq(keeps & narrow.valid),
             products.write_at.eq(place),
+            products.write_bank.eq(walker.keep_bank),
             products.kept.shift.eq(narrow.shift),
             *(to.eq(value) for to, value in zip(products.kept.numbers, narrow.values, strict=True)),
         ]
@@ -319,8 +320,6 @@ class StreamEngine(wiring.Component):
             m.d.sync += place.eq(walker.keep_at + walker.cache_at)
         with m.Elif(products.write):
             m.d.sync += place.eq(place + 1)
-        if self.config.keys > 1:
-            m.d.comb += products.write_bank.eq(walker.keep_bank)
 
     def _matrix(self, m, is_, walker, narrow, matrix) -> None:
         """Connect the products of matrices."""

@@ -203,8 +203,7 @@ def rows(dut: CacheExchange) -> Module:
     bits = (config.weights // config.products).bit_length() - 1
     steady(m, dut.save, dut.tokens, dut.length, dut.at, dut.row, dut.address)
     several = config.keys.bit_length() - 1
-    if several:
-        steady(m, dut.first)
+    steady(m, dut.first)
     free(m, dut.start, dut.idle, dut.data)
     words = Signal(4)
     m.d.comb += [
@@ -232,9 +231,8 @@ def rows(dut: CacheExchange) -> Module:
     given = Mux(second, 1 + (word - 1 >> bits), 0)
     active = shifts | restores | reads | takes | gives
     # Rows from that of bank 0 on.
-    place = (dut.first + token) if several else token
-    if several:
-        m.d.comb += Assert(idle | ends | (dut.bank == place[:several]))
+    place = dut.first + token
+    m.d.comb += Assert(idle | ends | (dut.bank == place[:several]))
     finished = past(m, ends) & idle
     m.d.comb += [
         Assert(~(past(m, ~idle) & idle) | (moved == before)),
@@ -431,8 +429,8 @@ PROOFS = (
         mutants=(
             Mutant(
                 "words of the next row are those of this one",
-                "rows.base.eq(base), rows",
-                "rows.base.eq(rows.base), rows",
+                "rows.base.eq(base),",
+                "rows.base.eq(rows.base),",
             ),
             Mutant(
                 "the last beat of a row is left",
@@ -443,8 +441,8 @@ PROOFS = (
     ),
     Proof(
         name="stream_engine_banks",
-        says="Rows of all banks in turn have the same place, and then the next one; the first row "
-        "may be that of any bank.",
+        says="The rows of as many tokens as there are banks have one place, each in its own bank, "
+        "and those of the tokens after them the next one; the first row may be that of any bank.",
         component=CacheExchange,
         config=replace(SMALL, external=True, keys=2),
         harness=rows,
@@ -453,8 +451,8 @@ PROOFS = (
         mutants=(
             Mutant(
                 "each row has another place",
-                "base = Mux(self.bank.all(), base, rows.base)",
-                "pass",
+                "Mux(last_bank, rows.base + self.row, rows.base)",
+                "rows.base + self.row",
             ),
             Mutant("the first row is in bank 0", "self.bank.eq(self.first)", "self.bank.eq(0)"),
         ),
