@@ -23,6 +23,7 @@ from seedbed.sim.job import Act, Difference, Memory, check
 from seedbed.sim.payloads import pack, words
 from seedbed.sim.verilog.cosim import Bench, Cosim, Probes
 from seedbed.spec import STREAM_ENGINE_STATUS, StreamEngineConfig
+from seedbed.spec.stream_engine import Matrix
 
 __all__ = ["Block", "RtlProgram", "bench", "command", "ended", "messages", "whole_beats"]
 
@@ -36,7 +37,7 @@ class Block:
     tokens, cycles, beats
         Tokens, cycles, and beats that were read from the memory.
     kinds
-        Cycles by kind of operation.
+        Cycles by kind of operation; those in which a matrix runs are the matrix's.
     """
 
     tokens: int
@@ -48,13 +49,19 @@ class Block:
 def bench(top: str, config: StreamEngineConfig) -> Bench:
     """Return the testbench of a core, which counts the cycles of each record.
 
-    The modules of its Verilog begin with ``top``.
+    Those in which a matrix runs whose record has been left are counted apart. The modules of its
+    Verilog begin with ``top``.
     """
     walker = f"top.rootp->{top}_packed__DOT__core__DOT__walker__DOT__"
+    names = ["fsm_state", "index", *(["flight"] if config.ahead else [])]
+    flight = f"{walker}flight" if config.ahead else "false"
     probes = Probes(
-        signals=[(f"{walker}fsm_state != 0", f"{walker}index")],
+        signals=[
+            (f"{walker}fsm_state != 0 && !{flight}", f"{walker}index"),
+            (flight, "0"),
+        ],
         rows=config.records,
-        visible=[(f"{top}_walker", "fsm_state"), (f"{top}_walker", "index")],
+        visible=[(f"{top}_walker", name) for name in names],
     )
     return Bench(Core(config).signature, probes=probes, page=config.burst)
 
@@ -134,8 +141,11 @@ class RtlProgram:
         self._starts = False
         result = self._act("run", inputs, {"o": self._beats(vectors)})
         kinds = dict.fromkeys(self._names, 0)
-        for name, count in zip(self._names, result.counts[0].tolist(), strict=False):
+        of_record, of_flight = result.counts
+        for name, count in zip(self._names, of_record.tolist(), strict=False):
             kinds[name] += count
+        if of_flight[0]:
+            kinds[Matrix.__name__] += int(of_flight[0])
         self.blocks.append(
             Block(tokens=len(tokens), cycles=result.cycles, beats=result.beats, kinds=kinds)
         )
