@@ -203,6 +203,14 @@ class _Writer:
             codes[name] = names.index(value)
         self.records.append({"last": 1, "by_token": 1, "repeat": 1, **fields, **codes})
 
+    @staticmethod
+    def _require_records(what: str, records: list[dict]) -> None:
+        try:
+            for record in records:
+                packed(record, RECORD)
+        except ValueError as error:
+            raise ValueError(f"{what} is more than a record can say: {error}") from None
+
     def _shift(self, what: str, shift: int, least: int = 0) -> int:
         if not least <= shift < 1 << self.config.unit.shift_bits:
             most = (1 << self.config.unit.shift_bits) - 1
@@ -224,11 +232,13 @@ class _Writer:
             getattr(self, f"_{type(op).__name__.lower()}")(what, op)
             if self._may_wait(k, op) and not any(one):
                 self.waits = [self.records.pop()]
+            self.pooled.discard(op.target)
             if any(one) or isinstance(op, Pool):
                 self.pooled.add(op.target)
             if any(one):
                 for record in self.records[start:]:
                     record["by_token"] = 0
+            self._require_records(what, self.records[start:])
             self.records += waits
             self.names += [type(op).__name__] * (len(self.records) - start)
             self.places.release(k)

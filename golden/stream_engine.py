@@ -346,8 +346,9 @@ class FloatEngine(_Engine):
 class StreamEngine(_Engine):
     """A program in integers, bit for bit what the core computes.
 
-    Raises ``ValueError`` for a matrix with a row whose sums may need more bits than they have, and
-    for formats between which the core cannot shift.
+    Raises ``ValueError`` for parameters of another shape than their operation's, for a matrix with a
+    row whose sums may need more bits than they have, and for formats between which the core cannot
+    shift.
     """
 
     #: Shifts to the right of a result.
@@ -357,7 +358,9 @@ class StreamEngine(_Engine):
         self.unit = VectorUnit(program.unit)
         super().__init__(program, parameters)
         for place, operation in enumerate(program.operations):
-            self._require_shifts(f"operation {place}, {type(operation).__name__},", operation)
+            what = f"operation {place}, {type(operation).__name__},"
+            self._require_shapes(what, operation)
+            self._require_shifts(what, operation)
             if isinstance(operation, Matrix):
                 of = parameters[operation.weights]
                 most = (1 << of.sum_width - 1) - 1 >> program.unit.width - 1
@@ -371,6 +374,29 @@ class StreamEngine(_Engine):
                         f"row {norms.argmax()} of {operation.weights} must have magnitudes of at "
                         f"most {most} together, not {norms.max()}"
                     )
+
+    def _require_shapes(self, what: str, op: Operation) -> None:
+        """Raise ``ValueError`` for parameters of another shape, or biases of more than 32 bits."""
+        length = self.program.vectors[op.target].length
+        for name in op.parameters:
+            of = self.parameters[name]
+            rows = len(of.multipliers)
+            wanted: tuple[int, ...] = rows, length
+            if isinstance(op, Matrix):
+                wanted = length, self.program.vectors[op.source].length
+            elif isinstance(op, Norm):
+                wanted = (length,)
+            shapes = {"weights": (of.weights, wanted), "biases": (of.biases, wanted[:1])}
+            if isinstance(op, Matrix):
+                shapes["multipliers"] = of.multipliers, wanted[:1]
+            for part, (numbers, shape) in shapes.items():
+                if numbers is not None and numbers.shape != shape:
+                    raise ValueError(
+                        f"{what} must have {part} of {name} with the shape {shape}, not "
+                        f"{numbers.shape}"
+                    )
+            if of.biases is not None:
+                require_integers(f"biases of {name}", of.biases, -1 << 31, (1 << 31) - 1)
 
     def _require_shifts(self, what: str, op: Operation) -> None:
         """Raise ``ValueError`` for a shift that is none of :attr:`SHIFTS`."""

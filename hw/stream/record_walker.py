@@ -67,9 +67,9 @@ class RecordWalker(wiring.Component):
     left : In
         With ``tune`` or ``ahead``, beats of the part that have not come: kept weights are a part of
         their own, and the rows of a matrix are asked for while another one ends.
-    leaves, flight, follows, asked : Out
+    leaves, flight, follows : Out
         With ``ahead``: this matrix may be left when its vectors have come; one has been left and
-        runs; this record's vectors may be read meanwhile; its rows have been asked for.
+        runs; this record's vectors may be read meanwhile.
     matrix_done, matrix_loading : In(1)
         With ``ahead``: as of :class:`~seedbed.hw.stream.matrix_unit.MatrixUnit`.
     """
@@ -77,7 +77,7 @@ class RecordWalker(wiring.Component):
     def __init__(self, config: StreamEngineConfig):
         self.config = config
         place = PLACE["place"]
-        ahead = {name: Out(1) for name in ("leaves", "flight", "follows", "asked")}
+        ahead = {name: Out(1) for name in ("leaves", "flight", "follows")}
         ahead |= {name: In(1) for name in ("matrix_done", "matrix_loading")}
         super().__init__(
             {
@@ -135,7 +135,6 @@ class RecordWalker(wiring.Component):
         record_loops(m, self, walk)
         if self.config.ahead:
             matrix_flight(m, self, walk)
-            m.d.comb += self.asked.eq(walk.asked)
         return m
 
     def _places(self, m, walk) -> None:

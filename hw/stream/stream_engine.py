@@ -153,13 +153,9 @@ class StreamEngine(wiring.Component):
         m.submodules.attend = products = AttendProducts(config)
         m.submodules.narrow = narrow = NarrowReader(config)
         m.submodules.matrix = matrix = MatrixUnit(config)
-        for name, inner in (
-            ("i", intake.i),
-            ("i_tokens", intake.i_tokens),
-            ("o_status", intake.o_status),
-            ("i_read", reader.i_read),
-        ):
-            wiring.connect(m, wiring.flipped(getattr(self, name)), inner)
+        for name in ("i", "i_tokens", "o_status"):
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(intake, name))
+        wiring.connect(m, wiring.flipped(self.i_read), reader.i_read)
         # Registers: a record is there for two cycles before it begins.
         is_ = {
             name: delayed(m, value, 1, f"is_{name}")
@@ -178,7 +174,7 @@ class StreamEngine(wiring.Component):
             # One that has no row to move has done so.
             done &= writes.exchange.done
         wrong = connect_input(m, self, intake, walker, vectors) if config.inputs else Const(0)
-        m.d.comb += [to.failed.eq(failed) for to in (program, intake)]
+        m.d.comb += [program.failed.eq(failed), intake.failed.eq(failed)]
         m.d.comb += walker.failed.eq(failed | wrong)
         self._program(m, intake, program, walker, reader)
         tunes = writes.tuner.busy if config.tune else Const(0)
@@ -228,13 +224,22 @@ class StreamEngine(wiring.Component):
         """
         loading = Signal()
         running = Signal()
-        # What has been asked for ahead is of the record that begins next.
+        # Registers both ways: whether a beat is good is decided from what comes of memory, and
+        # whether it is taken, by the record and all parts.
+        bits = self.config.beat_bits
+        m.submodules.beats = beats = SkidBuffer(SkidBufferConfig(width=bits + 1))
+        # Rows that are asked for ahead are of the matrix that begins next. Some of the one that
+        # runs may not have been taken then: those of both differ in a bit.
+        latest, current = Signal(), Signal()
         chosen = {kind: ~loading & running & is_[kind] for kind in parts}
         if self.config.ahead:
             m.d.comb += walker.left.eq(reader.left)
+            m.d.sync += latest.eq(latest ^ (walker.read & is_["matrix"]))
+            with m.If(walker.begins & is_["matrix"]):
+                m.d.sync += current.eq(latest)
             chosen = {kind: each & ~walker.flight for kind, each in chosen.items()}
             chosen["matrix"] |= walker.flight
-            chosen["matrix"] &= ~walker.asked
+            chosen["matrix"] &= beats.o.payload[bits] == current
         m.d.comb += [
             reader.start.eq(program.read | walker.read),
             reader.address.eq(Mux(loading, program.read_address, walker.read_address)),
@@ -253,17 +258,14 @@ class StreamEngine(wiring.Component):
             walker.i: ~loading & ~running,
             **{to: chosen[kind] for kind, to in parts.items()},
         }
-        # Registers both ways: whether a beat is good is decided from what comes of memory, and
-        # whether it is taken, by the record and all parts.
-        m.submodules.beats = beats = SkidBuffer(SkidBufferConfig(width=self.config.beat_bits))
         m.d.comb += [
             beats.i.valid.eq(reader.o.valid & ~tunes),
-            beats.i.payload.eq(reader.o.payload),
+            beats.i.payload.eq(Cat(reader.o.payload, latest)),
             reader.o.ready.eq(beats.i.ready),
             beats.o.ready.eq(Cat(to.ready & chosen for to, chosen in takers.items()).any()),
         ]
         for to, chosen in takers.items():
-            m.d.comb += [to.valid.eq(beats.o.valid & chosen), to.payload.eq(beats.o.payload)]
+            m.d.comb += [to.valid.eq(beats.o.valid & chosen), to.payload.eq(beats.o.payload[:bits])]
 
     def _pass(self, m, is_, walker, vectors, products) -> None:
         """Connect passes of the vector unit, and the products that they begin with."""

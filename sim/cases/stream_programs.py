@@ -1,4 +1,4 @@
-"""Small random programs of the streamed engine: a dense network, an encoder, a decoder."""
+"""Small random programs of the streamed engine: networks of three kinds, and any operations."""
 
 from collections.abc import Callable
 
@@ -274,8 +274,81 @@ def _decoder(made: _Drawn, size: int, layers: int) -> str:
     return "logits"
 
 
+def _mixed(made: _Drawn, size: int, layers: int) -> str:
+    """Random operations on a few vectors, which are read and written in any order, and in place."""
+    rng = made.rng
+    lengths = size, size // 2, 5 * size
+    names = {length: [f"{length}{end}" for end in ("a", "b", "wide")] for length in lengths}
+    for length, of_length in names.items():
+        for name in of_length:
+            made.vector(name, length, int(rng.integers(9, 13)), wide=name.endswith("wide"))
+    first = f"{size}a"
+    if made.inputs:
+        made.operations.append(Input(target=first))
+    else:
+        made.operations.append(Embed(table=made.rows("words", WORDS, size), target=first))
+    written = [first]
+
+    def drawn(*, length: int = 0, narrow: bool = False, among: list[str] = written) -> str:
+        """Return one of the vectors, more often one that was written just before."""
+        of = made.vectors
+        found = [
+            name
+            for name in among
+            if of[name].length == (length or of[name].length) and not (narrow and of[name].wide)
+        ]
+        return found[-1] if rng.random() < 0.5 else str(rng.choice(found))
+
+    def matrix(source: str, target: str) -> None:
+        adds = target in written and rng.random() < 0.4
+        activation = "" if adds else str(rng.choice(["", "", "relu", "silu", "gelu"]))
+        made.matrix(
+            source, target, made.vectors[target].length, add=bool(adds), activation=activation
+        )
+
+    attends = 0
+    for _ in range(4 * layers + int(rng.integers(8))):
+        source = drawn()
+        length = made.vectors[source].length
+        narrow = [name for name in written if not made.vectors[name].wide]
+        same = [name for name in narrow if made.vectors[name].length == length]
+        kind = str(rng.choice(["matrix", "matrix", "matrix", "norm", "move", "product", "attend"]))
+        target = str(rng.choice(names[length]))
+        if kind == "matrix":
+            target = str(rng.choice(names[int(rng.choice(lengths))]))
+            matrix(source, target)
+        elif kind == "norm":
+            target = names[length][int(rng.integers(2))]
+            made.norm(source, target, centred=bool(rng.random() < 0.5))
+        elif kind == "move":
+            made.operations.append(Move(source=source, target=target))
+        elif kind == "product" and same:
+            made.operations.append(
+                Multiply(left=source, right=drawn(length=length, narrow=True), target=target)
+            )
+        elif kind == "attend" and attends < 2:
+            attends += 1
+            query, key, value = (drawn(length=size, narrow=True) for _ in range(3))
+            made.operations.append(Rotate(heads=2, base=1e4, target=query))
+            target = names[size][int(rng.integers(2))]
+            made.operations.append(
+                Attend(
+                    query=query, key=key, value=value, heads=2, shared=2,
+                    causal=bool(rng.random() < 0.5), target=target,
+                )
+            )  # fmt: skip
+        else:
+            continue
+        if target in written:
+            written.remove(target)
+        written.append(target)
+    made.vector("y", 5, 9)
+    made.matrix(written[-1], "y", 5)
+    return "y"
+
+
 PROGRAMS: dict[str, Callable[[_Drawn, int, int], str]] = {
-    "dense": _dense, "encoder": _encoder, "decoder": _decoder,
+    "mixed": _mixed, "dense": _dense, "encoder": _encoder, "decoder": _decoder,
 }  # fmt: skip
 
 

@@ -43,8 +43,8 @@ def run(core, engine, image, blocks, fault=None, **options):
     return program.blocks
 
 
-def drawn(config, kind, size, layers, sizes):
-    rng = np.random.default_rng(1)
+def drawn(config, kind, size, layers, sizes, seed=1):
+    rng = np.random.default_rng(seed)
     engine = drawn_program(
         kind, rng, size=size, layers=layers, trellis=config.trellis, seedlm=config.seedlm,
         keeps=config.kept > 0,
@@ -112,6 +112,25 @@ def test_kept_weights_are_tuned_on_the_emitted_verilog(tmp_path, kept):
         replayed(config, final, text)
     with pytest.raises(ValueError, match="no tuning log, or it is damaged"):
         replayed(config, first, text[:-9])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"trellis": 4},
+        {"trellis": 4, "vectors": 2, "keys": 2},
+        {"vectors": 4, "external": True},
+        {"trellis": 4, "kept": 200, "keys": 2, "external": True},
+    ],
+    ids=str,
+)
+def test_random_programs(params, tmp_path, kept):
+    """Any operations in any order, with and without pauses."""
+    core = built(CORE.small | {"records": 128} | params, tmp_path, kept)
+    for seed in range(60):
+        engine, image, blocks = drawn(core[0], "mixed", 8, 2, (3, 1, 4), seed=seed)
+        run(core, engine, image, blocks, seed=seed, pauses=seed % 3 * 4)
 
 
 @pytest.mark.long
