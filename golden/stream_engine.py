@@ -346,9 +346,9 @@ class FloatEngine(_Engine):
 class StreamEngine(_Engine):
     """A program in integers, bit for bit what the core computes.
 
-    Raises ``ValueError`` for parameters of another shape than their operation's, for a matrix with a
-    row whose sums may need more bits than they have, and for formats between which the core cannot
-    shift.
+    Raises ``ValueError`` for parameters of another shape than their operation's, for a matrix with
+    a row whose sums may need more bits than they have, and for formats between which the core
+    cannot shift.
     """
 
     #: Shifts to the right of a result.
