@@ -1,6 +1,7 @@
 """Memory images of programs, run pass by pass, against the programs themselves."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -415,3 +416,67 @@ def test_an_activation_follows_the_next_matrix_and_a_rotation_too():
         "matrix",
         "rotate",
     ]
+
+
+def test_a_mean_whose_name_is_written_again_is_a_vector_of_each_token():
+    config = StreamEngineConfig(lanes=4, products=4, beat_bits=256, columns=64)
+    operations = (
+        Embed(table="t", target="a"),
+        Pool(source="a", target="b"),
+        Move(source="a", target="b"),
+        Multiply(left="b", right="a", target="a"),
+    )
+    vectors = {"a": Vector(length=4), "b": Vector(length=4)}
+    program = Program(vectors=vectors, operations=operations, result="a")
+    parameters = {"t": identity(9, 4)}
+    image = engine_image(config, program, parameters, block=4, context=8)
+    passes, tokens = PassEngine(config, image.beats), np.array([3, 1, 8])
+    assert passes.load() == "ok"
+    status, found = passes.run(tokens, start=True)
+    assert status == "ok"
+    assert np.array_equal(found, StreamEngine(program, parameters).run(tokens))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"w": identity(3, 4)}, r"operation 1, Matrix, .* w with the shape \(4, 4\), not \(3, 4\)"),
+        ({"w": identity(4, 5)}, r"operation 1, Matrix, .* w with the shape \(4, 4\), not \(4, 5\)"),
+        ({"w": replace(identity(4, 4), multipliers=np.ones(5, np.int64))},
+         r"multipliers of w with the shape \(4,\), not \(5,\)"),
+        ({"w": replace(identity(4, 4), biases=np.zeros(1, np.int64))},
+         r"biases of w with the shape \(4,\), not \(1,\)"),
+        ({"w": replace(identity(4, 4), biases=np.full(4, 1 << 31))}, "biases of w must be"),
+        ({"t": identity(9, 5)}, r"operation 0, Embed, .* t with the shape \(9, 4\), not \(9, 5\)"),
+        ({"g": replace(GAINS, weights=np.ones(3, np.int64))},
+         r"operation 2, Norm, .* g with the shape \(4,\), not \(3,\)"),
+    ],
+)  # fmt: skip
+def test_parameters_of_another_shape_are_refused(parameters, problem):
+    operations = (
+        Embed(table="t", target="a"),
+        Matrix(weights="w", source="a", target="a"),
+        Norm(source="a", gains="g", epsilon=1.0, target="a"),
+    )
+    program = Program(vectors={"a": Vector(length=4)}, operations=operations, result="a")
+    given = {"t": identity(9, 4), "w": identity(4, 4), "g": GAINS}
+    StreamEngine(program, given)
+    with pytest.raises(ValueError, match=problem):
+        StreamEngine(program, given | parameters)
+
+
+@pytest.mark.parametrize(("what", "layout"), [("header", HEADER), ("record", RECORD)])
+def test_the_page_has_the_fields_in_their_order(what, layout):
+    page = (Path(__file__).parents[2] / "docs/cores/stream_engine.md").read_text()
+    table = page.split(f"| field of {'the' if what == 'header' else 'a'} {what} |")[1]
+    found = []
+    for row in table.split("\n\n")[0].splitlines()[2:]:
+        names, widths = row.split(" | ")[:2]
+        names = [name.strip("| `") for name in names.split(",")]
+        widths = [int(width) for width in widths.removesuffix(" each").split(",")]
+        found += zip(names, widths * (len(names) // len(widths)), strict=True)
+    wanted = {
+        name: sum(width.values()) if isinstance(width, dict) else width
+        for name, width in layout.items()
+    }
+    assert found == list(wanted.items())

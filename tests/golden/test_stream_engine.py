@@ -187,10 +187,10 @@ def test_a_wide_vector_is_shifted_for_each_token_at_a_matrix():
 
 
 def test_a_row_whose_sums_may_overflow_is_refused():
-    vectors = {"r": Vector(length=2), "y": Vector(length=1)}
+    vectors = {"r": Vector(length=2), "y": Vector(length=2)}
     operations = (Embed(table="t", target="r"), Matrix(weights="w", source="r", target="y"))
     program = Program(vectors=vectors, operations=operations, result="y")
-    StreamEngine(program, {"t": plain([1, 1]), "w": plain([1, -65534])})
+    StreamEngine(program, {"t": plain([1, 1]), "w": plain([1, 1], [1, -65534])})
     with pytest.raises(ValueError, match="row 1 of w must have magnitudes of at most 65535"):
         StreamEngine(program, {"t": plain([1, 1]), "w": plain([1, 1], [1, -65535])})
     with pytest.raises(ValueError, match="there are no parameters called w"):
@@ -204,7 +204,7 @@ def test_a_row_whose_sums_may_overflow_is_refused():
         (Move(source="a", target="b"), (-8, 9), "1, Move, must shift by -16..62, not -17"),
         (Multiply(left="a", right="a", target="b"), (24, -15), "Multiply, must shift .* not 63"),
         (Matrix(weights="t", source="a", target="b"), (0, 17), "Matrix, must shift .* not -17"),
-        (Norm(source="a", gains="t", epsilon=1.0, target="b"), (0, 24), None),
+        (Norm(source="a", gains="g", epsilon=1.0, target="b"), (0, 24), None),
         (
             Matrix(weights="t", source="a", target="b", activation="silu"), (0, 4),
             "Matrix, must have a result of 5..17 fraction bits, not 4",
@@ -218,7 +218,8 @@ def test_formats_between_which_no_shift_is_are_refused(operation, fractions, pro
     table = Integers(
         weights=np.ones((2, 2), int), multipliers=np.ones(2, int), fraction=fractions[0]
     )
-    parameters = {"e": table, "t": plain([1, 1], [1, 1])}
+    gains = Integers(weights=np.ones(2, int), multipliers=np.ones(1, int), fraction=0)
+    parameters = {"e": table, "t": plain([1, 1], [1, 1]), "g": gains}
     if problem is None:
         StreamEngine(program, parameters)
     else:
