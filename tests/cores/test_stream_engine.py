@@ -45,7 +45,8 @@ CONFIGS = [
         **{**SMALL, "lanes": 4, "products": 4, "keys": 2, "beat_bits": 256, "vectors": 2}
     ),
     StreamEngineConfig(
-        **{**SMALL, "lanes": 4, "products": 8, "keys": 4, "beat_bits": 256, "vectors": 4, "columns": 160}
+        **{**SMALL, "lanes": 4, "products": 8, "keys": 4, "vectors": 4}
+        | {"beat_bits": 256, "columns": 160}
     ),
 ]
 TRELLIS, CHOOSES = CONFIGS[4], CONFIGS[3]
