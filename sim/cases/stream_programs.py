@@ -277,7 +277,8 @@ def _decoder(made: _Drawn, size: int, layers: int) -> str:
 def _mixed(made: _Drawn, size: int, layers: int) -> str:
     """Random operations on a few vectors, which are read and written in any order, and in place."""
     rng = made.rng
-    lengths = size, size // 2, 5 * size
+    # The last one: more rows than the queues of sums have room for, and columns for small cores.
+    lengths = size, size // 2, min(5 * size, 56)
     names = {length: [f"{length}{end}" for end in ("a", "b", "wide")] for length in lengths}
     for length, of_length in names.items():
         for name in of_length:
