@@ -60,6 +60,14 @@ class _Drawn:
         self.vectors[name] = Vector(length=length, fraction=fraction, wide=wide)
         return name
 
+    def begin(self, target: str) -> None:
+        """Begin with the vector that comes with a token, or with the row of a random table."""
+        if self.inputs:
+            self.operations.append(Input(target=target))
+        else:
+            table = self.rows("words", WORDS, self.vectors[target].length)
+            self.operations.append(Embed(table=table, target=target))
+
     def rows(
         self, name: str, rows: int, columns: int, *, target: str = "", scale=0, trellis=0,
         seedlm=False, tables=True,
@@ -174,11 +182,7 @@ class _Drawn:
 
 def _dense(made: _Drawn, size: int, layers: int) -> str:
     """A dense network: activations of every kind, a wide input, a residual, a product."""
-    made.vector("e", size, 12)
-    if made.inputs:
-        made.operations.append(Input(target="e"))
-    else:
-        made.operations.append(Embed(table=made.rows("words", WORDS, size), target="e"))
+    made.begin(made.vector("e", size, 12))
     made.vector("h", size + 3, 12, wide=True)
     made.matrix("e", "h", size + 3, biased=False)
     made.vector("big", size + 3, 16, wide=True)
@@ -283,22 +287,16 @@ def _mixed(made: _Drawn, size: int, layers: int) -> str:
     for length, of_length in names.items():
         for name in of_length:
             made.vector(name, length, int(rng.integers(9, 13)), wide=name.endswith("wide"))
-    first = f"{size}a"
-    if made.inputs:
-        made.operations.append(Input(target=first))
-    else:
-        made.operations.append(Embed(table=made.rows("words", WORDS, size), target=first))
-    written = [first]
+    written = [f"{size}a"]
+    made.begin(written[0])
 
-    def drawn(*, length: int = 0, narrow: bool = False, among: list[str] = written) -> str:
-        """Return one of the vectors, more often one that was written just before."""
+    def narrow(length: int) -> list[str]:
         of = made.vectors
-        found = [
-            name
-            for name in among
-            if of[name].length == (length or of[name].length) and not (narrow and of[name].wide)
-        ]
-        return found[-1] if rng.random() < 0.5 else str(rng.choice(found))
+        return [name for name in written if of[name].length == length and not of[name].wide]
+
+    def drawn(among: list[str]) -> str:
+        """Return one of some vectors, more often the one that was written last."""
+        return among[-1] if rng.random() < 0.5 else str(rng.choice(among))
 
     def matrix(source: str, target: str) -> None:
         adds = target in written and rng.random() < 0.4
@@ -309,10 +307,8 @@ def _mixed(made: _Drawn, size: int, layers: int) -> str:
 
     attends = 0
     for _ in range(4 * layers + int(rng.integers(8))):
-        source = drawn()
+        source = drawn(written)
         length = made.vectors[source].length
-        narrow = [name for name in written if not made.vectors[name].wide]
-        same = [name for name in narrow if made.vectors[name].length == length]
         kind = str(rng.choice(["matrix", "matrix", "matrix", "norm", "move", "product", "attend"]))
         target = str(rng.choice(names[length]))
         if kind == "matrix":
@@ -323,13 +319,11 @@ def _mixed(made: _Drawn, size: int, layers: int) -> str:
             made.norm(source, target, centred=bool(rng.random() < 0.5))
         elif kind == "move":
             made.operations.append(Move(source=source, target=target))
-        elif kind == "product" and same:
-            made.operations.append(
-                Multiply(left=source, right=drawn(length=length, narrow=True), target=target)
-            )
+        elif kind == "product" and (same := narrow(length)):
+            made.operations.append(Multiply(left=source, right=drawn(same), target=target))
         elif kind == "attend" and attends < 2:
             attends += 1
-            query, key, value = (drawn(length=size, narrow=True) for _ in range(3))
+            query, key, value = (drawn(narrow(size)) for _ in range(3))
             made.operations.append(Rotate(heads=2, base=1e4, target=query))
             target = names[size][int(rng.integers(2))]
             made.operations.append(

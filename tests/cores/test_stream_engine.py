@@ -18,7 +18,7 @@ from seedbed.spec.engine_records import KINDS
 
 SMALL = {
     "lanes": 2, "products": 2, "beat_bits": 128, "store": 512, "cache": 256, "records": 64,
-    "block": 4, "context": 16, "columns": 80, "address_bits": 16, "burst": 8,
+    "block": 4, "context": 16, "columns": 64, "address_bits": 16, "burst": 8,
     "timeout_cycles": 400, "drain_cycles": 16,
 }  # fmt: skip
 GROUPS = {
@@ -45,8 +45,7 @@ CONFIGS = [
         **{**SMALL, "lanes": 4, "products": 4, "keys": 2, "beat_bits": 256, "vectors": 2}
     ),
     StreamEngineConfig(
-        **{**SMALL, "lanes": 4, "products": 8, "keys": 4, "vectors": 4}
-        | {"beat_bits": 256, "columns": 160}
+        **{**SMALL, "lanes": 4, "products": 8, "keys": 4, "beat_bits": 256, "vectors": 4}
     ),
 ]
 TRELLIS, CHOOSES = CONFIGS[4], CONFIGS[3]
