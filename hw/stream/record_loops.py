@@ -171,7 +171,7 @@ def matrix_flight(m, walker, walk: Walk) -> None:
     begin, if it reads no memory and gives nothing out. So may one of these tokens that has other
     vectors than the results. Where results are read as they come, it may have them, too, unless it
     writes others in their place. Vectors of the next matrix come if they are of other tokens, or
-    the same as those of this one, which has no results in their place.
+    the same as those of this one, and none of its results.
     """
     config, record, is_ = walker.config, walker.record, walk.is_
     given = is_given(config, record)
@@ -179,7 +179,6 @@ def matrix_flight(m, walker, walk: Walk) -> None:
     first = Signal.like(walk.token, name="flight_token")
     source = Signal.like(walker.number_at, name="flight_source")
     target = Signal.like(record.target_place.place, name="flight_target")
-    in_place = Signal(name="flight_in_place")
     names = ("number", "factor", "addend", "target")
     has = {}
     for name in names:
@@ -199,7 +198,7 @@ def matrix_flight(m, walker, walk: Walk) -> None:
     may_leave = Signal()
     m.d.sync += [
         may_leave.eq(leaves & ~walk.ends),
-        walk.apart.eq(leaves & (~same | ((walker.number_at == source) & ~in_place))),
+        walk.apart.eq(leaves & (~same | ((walker.number_at == source) & ~has["number"]))),
     ]
     m.d.comb += [
         walker.leaves.eq(may_leave & ~walker.failed),
@@ -212,7 +211,6 @@ def matrix_flight(m, walker, walk: Walk) -> None:
             first.eq(walk.token),
             source.eq(walker.number_at),
             target.eq(record.target_place.place),
-            in_place.eq(record.number_place.place == record.target_place.place),
         ]
     with m.Elif(walker.matrix_done):
         m.d.sync += walk.flight.eq(0)

@@ -149,7 +149,7 @@ class RecordWalker(wiring.Component):
         m.d.sync += self.cache_at.eq(
             record.cache + Mux(of_next, walk.next_cache_offset, walk.cache_offset)
         )
-        # Tokens are in all banks in turn. A record takes longer to come than both cycles.
+        # Token t is in bank t mod keys. Both registers are valid before the next record has come.
         token = Signal(POSITION_BITS)
         m.d.sync += [
             token.eq(self.position + walk.token),

@@ -85,6 +85,7 @@ def flights(dut: RecordWalker) -> Module:
     m.d.comb += [
         Assert(~(dut.begins & runs) | (quiet & ~of_it) | other),
         Assert(~(dut.read & runs) | (is_["matrix"] & begins & (dut.left == 0))),
+        Assert(~(dut.follows & of_it) | ~has["number"]),
         Assert(~(dut.done & runs) | dut.matrix_done),
         Assert(dut.flight == (runs & ~matrix_runs)),
         # What an induction has to know.
@@ -122,13 +123,13 @@ PROOFS = (
     Proof(
         name="stream_engine_flights",
         says="While a matrix runs whose record has been left, no other matrix begins, and no "
-        "record of its tokens but one with other vectors than its results; memory is asked only "
-        "for the rows of the next matrix, when those of this one have come; a program ends after "
-        "it.",
+        "record of its tokens but one with other vectors than its results; these are no vectors "
+        "that are read ahead; memory is asked only for the rows of the next matrix, when those of "
+        "this one have come; a program ends after it.",
         component=RecordWalker,
         config=replace(SMALL, vectors=2, block=5),
         harness=flights,
-        depth=1,
+        depth=3,
         reach=18,
         mutants=(
             Mutant(
@@ -160,6 +161,12 @@ PROOFS = (
                 "& ~walk.asked",
             ),
             Mutant(
+                "its results are vectors of the next matrix too early",
+                ' & ~has["number"]))',
+                "))",
+                part=matrix_flight,
+            ),
+            Mutant(
                 "a program ends before it",
                 "self.ended & ~(walk.flight & walk.ends)",
                 "self.ended",
@@ -173,7 +180,7 @@ PROOFS = (
         component=RecordWalker,
         config=replace(SMALL, block=5),
         harness=flights,
-        depth=1,
+        depth=3,
         reach=18,
         mutants=(
             Mutant(
