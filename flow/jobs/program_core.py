@@ -37,7 +37,7 @@ LEAST = {"store": 16, "cache": 16, "records": 4}
 MOST_PRODUCTS = 64
 #: Tokens whose keys are multiplied in a cycle, at most: one for every eight of a context. With a
 #: port of less than 64 bytes, weights take longer than attention.
-MOST_KEYS = 4
+MOST_KEYS = 8
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from seedbed.sim.cases.stream_programs import drawn_program
         ("decoder", 16, {}, 2),
         ("decoder", 17, {"lanes": 2}, 2),
         ("encoder", 40, {}, 4),
+        ("decoder", 64, {}, 8),
+        ("decoder", 512, {}, 8),
         ("decoder", 128, {"lanes": 2}, 2),
         ("decoder", 128, {"keys": 1}, 1),
         ("decoder", 128, {"lanes": 2, "beat_bits": 128}, 1),
