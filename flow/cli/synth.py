@@ -11,6 +11,7 @@ from seedbed.flow.cores import registry, settings
 from seedbed.flow.emit import verilog
 from seedbed.flow.fpga import place, placement_files, synth, targets
 from seedbed.flow.fpga.constrain import constrain as constrain_netlist
+from seedbed.flow.fpga.parts import by_part
 from seedbed.flow.report.kinds import plain
 from seedbed.flow.run.files import os_error_path, require_output, require_outputs
 from seedbed.flow.run.options import (
@@ -26,6 +27,9 @@ from seedbed.flow.run.options import (
 from seedbed.flow.run.progress import status
 
 __all__ = ["constrain", "synthesize"]
+
+#: Of a table, in this order.
+_RESOURCES = ("lut", "ff", "bram", "dsp")
 
 out = Console()
 err = Console(stderr=True)
@@ -53,6 +57,9 @@ def synthesize(
         Path | None,
         typer.Option(help="Write the placement of the median seed to this folder."),
     ] = None,
+    parts: Annotated[
+        bool, typer.Option(help="Also print the resources of each submodule, mapped on its own.")
+    ] = False,
     force: Force = False,
     json_: Json = False,
     build: Build = BUILD,
@@ -69,6 +76,11 @@ def synthesize(
     path = verilog.write(found, params, build / "verilog", plain=True, kept=build / "cache")
     with status(err, f"synthesizing {core} for {target}") as update, os_error_path(build):
         counts = synth.synthesize(path, core, target=target, build=build / "synth")
+        counts_of_parts = {}
+        if parts:
+            counts_of_parts = by_part(
+                path, core, target=target, build=build / "synth", progress=update
+            )
         fmax = None
         if seeds and fpga.has_fmax:
             placement = place.Placement(
@@ -87,6 +99,7 @@ def synthesize(
         "tools": counts["tools"] | (fmax["tools"] if fmax else {}),
         **{name: counts[name] for name in ("lut", "lut_carry", "ff", "bram", "dsp", "cells")},
         "fmax_mhz": fmax and {name: fmax[name] for name in ("median", "min", "max", "seeds")},
+        **({"parts": counts_of_parts} if parts else {}),
     }
     if json_:
         print(json.dumps(result, indent=1))
@@ -95,12 +108,16 @@ def synthesize(
     if fmax:
         speed = f"{fmax['median']:.0f} ({fmax['min']:.0f} to {fmax['max']:.0f})"
     header = ["core", "target", "LUT", "FF", "BRAM", "DSP", "Fmax in MHz, median (range)"]
-    line = [core, target, *(counts[n] for n in ("lut", "ff", "bram", "dsp")), speed]
+    line = [core, target, *(counts[n] for n in _RESOURCES), speed]
     show_table(out, header, [line])
     cells = [f"{count} {cell}" for cell, count in sorted(counts["cells"].items())]
     if counts["lut_carry"]:
         cells.append(f"{counts['lut_carry']} route-through LUT of carry chains")
     out.print(", ".join(cells))
+    if parts:
+        header = ["part", "LUT", "FF", "BRAM", "DSP"]
+        lines = [[name, *(of[n] for n in _RESOURCES)] for name, of in counts_of_parts.items()]
+        show_table(out, header, lines)
     if constraints:
         out.print(
             f"The placement is in {constraints}; its place.sh reproduces the frequency.",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from seedbed.flow.fpga import harness, place, placement_files, synth, targets
+from seedbed.flow.fpga import harness, parts, place, placement_files, synth, targets
 from seedbed.sim import tools
 
 # Eight flip-flops and one XOR of four: a look-up table in every family.
@@ -295,3 +295,46 @@ def test_what_yosys_says_of_bad_verilog_comes_through(tmp_path):
     with pytest.raises(RuntimeError, match=r"yosys failed: .*syntax error"):
         run(tmp_path, LFSR.replace("assign o_payload", "assign wrong("), "xcup")
     assert not list(tmp_path.glob("cache/*"))
+
+
+# Two instances of a module with eight flip-flops, one of another that has one more, and a LUT.
+NESTED = """\
+module nested(input clk, input [7:0] d, output q);
+  wire [7:0] a, b;
+  wire c;
+  nested_bank first (
+    .clk(clk), .d(d), .q(a)
+  );
+  nested_bank second (
+    .clk(clk), .d(~a), .q(b)
+  );
+  nested_last third (
+    .clk(clk), .d(b), .q(c)
+  );
+  assign q = c ^ ^d[3:0];
+endmodule
+module nested_bank(input clk, input [7:0] d, output reg [7:0] q);
+  always @(posedge clk) q <= d;
+endmodule
+module nested_last(input clk, input [7:0] d, output reg q);
+  wire [7:0] a;
+  nested_bank bank (
+    .clk(clk), .d(d), .q(a)
+  );
+  always @(posedge clk) q <= ^a[3:0];
+endmodule
+"""
+
+
+@pytest.mark.parametrize("target", sorted(targets.TARGETS))
+def test_resources_by_part(tmp_path, target):
+    """A part has what it contains; two of a module have as much each; the rest is the top's."""
+    path = tmp_path / "nested.v"
+    path.write_text(NESTED)
+    found = parts.by_part(path, "nested", target=target, build=tmp_path / "synth")
+    assert list(found) == ["first", "second", "third", parts.REST]
+    assert found["first"] == found["second"] == {"lut": 0, "ff": 8, "bram": 0, "dsp": 0}
+    assert found["third"] == {"lut": 1, "ff": 9, "bram": 0, "dsp": 0}
+    assert found[parts.REST]["ff"] == 0
+    # An inverter for each bit, and an XOR of five.
+    assert found[parts.REST]["lut"] == 8 + (1 if "LUT5" in targets.find(target).lut else 2)

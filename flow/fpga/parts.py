@@ -1,0 +1,86 @@
+"""Resources of a core by part: each submodule of the top module is mapped on its own."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from seedbed.flow.fpga import synth, targets
+from seedbed.flow.fpga.carries import Module
+from seedbed.flow.run.cache import memo
+from seedbed.flow.run.files import locked, write_atomic
+from seedbed.sim import tools
+
+__all__ = ["REST", "by_part"]
+
+#: The logic of the top module outside its submodules.
+REST = "top module"
+
+_MODULE = re.compile(r"^module \\?(\S+?) ?\(.*?^endmodule", re.MULTILINE | re.DOTALL)
+_INSTANCE = re.compile(r"^  \\?(\S+) +\\?\S+ \($", re.MULTILINE)
+_SCRIPT = """\
+read_verilog core.v
+{keep}{synth} -top {top}
+opt_clean
+write_json mapped.part
+"""
+
+
+def _script(modules: dict[str, str], top: str, target: targets.Target) -> str:
+    """Return the yosys script that maps ``top``, and leaves the modules of its instances apart."""
+    used = sorted({*_INSTANCE.findall(modules[top])} & {*modules})
+    keep = "".join(f"setattr -mod -set keep_hierarchy 1 {name}\n" for name in used)
+    return _SCRIPT.format(keep=keep, synth=target.synth_core, top=top)
+
+
+def by_part(
+    verilog: Path, top: str, *, target: str, build: Path, progress: synth.Progress = None
+) -> dict[str, dict[str, int]]:
+    """Return ``lut``, ``ff``, ``bram`` and ``dsp`` of each submodule of ``top``, by instance.
+
+    ``verilog`` is a file of the emitter. A part is mapped with all that it contains, and nothing is
+    moved or shared across its ports: the sum differs from
+    :func:`~seedbed.flow.fpga.synth.synthesize`. Registers are not moved into ECP5's multipliers.
+    :data:`REST` has what is in no part. Results are cached in ``build``. Raises as
+    :func:`~seedbed.flow.fpga.synth.map_core`.
+    """
+    found = targets.find(target)
+    text = verilog.read_text()
+    modules = {module[1]: module[0] for module in _MODULE.finditer(text)}
+    script = _script(modules, top, found)
+    key = {"verilog": synth.digest(text), "script": script, "yosys": tools.version("YOSYS")}
+
+    def compute() -> dict[str, Any]:
+        synth.notify(progress, f"synthesizing the parts of {top} for {target}")
+        folder = build / f"{top}-{target}-parts-{synth.digest(text + script)[:16]}"
+        with locked(folder):
+            write_atomic(folder / "core.v", text.encode())
+            synth.yosys(folder, "parts", script)
+            synth.complete(folder / "mapped.part")
+            design = json.loads((folder / "mapped.part").read_text())["modules"]
+        # Without the library's cells, which are modules of the file, too.
+        design = {name: module for name, module in design.items() if name in modules}
+        cells = design[top]["cells"].items()
+        instances = {name: cell["type"] for name, cell in cells if cell["type"] in design}
+        rest = {name: module for name, module in design.items() if name == top}
+        parts = {name: _count(design, of, found) for name, of in sorted(instances.items())}
+        return parts | {REST: _count(rest, top, found, apart={*design})}
+
+    return memo(build / "cache", "parts", key, compute)
+
+
+def _count(
+    design: Mapping[str, Module], name: str, target: targets.Target,
+    apart: Collection[str] = (),
+) -> dict[str, int]:  # fmt: skip
+    """Return the resources of a module and its submodules, without those of ``apart``."""
+    used = Counter(cell["type"] for cell in design[name]["cells"].values())
+    within = {of: n for of, n in used.items() if of in design}
+    outside = {of: n for of, n in used.items() if of not in design and of not in apart}
+    total = Counter(target.count(outside))
+    total["lut"] += target.route_throughs(design[name])
+    for of, times in within.items():
+        total.update({kind: times * n for kind, n in _count(design, of, target).items()})
+    return dict(total)
