@@ -167,6 +167,9 @@ def test_the_placed_core_is_the_core_that_was_counted(build):
 
 
 def test_large_designs_have_another_placer_and_router(build, monkeypatch):
+    # Other tests route the same core.
+    build = build / "large"
+    build.mkdir()
     path = write(build, LFSR)
     monkeypatch.setattr(targets, "LARGE", 1)
     # Some cores of a few cells meet 400 MHz.
