@@ -107,7 +107,8 @@ def synthesize(
     speed = "n/a"
     if fmax:
         speed = f"{fmax['median']:.0f} ({fmax['min']:.0f} to {fmax['max']:.0f})"
-    header = ["core", "target", "LUT", "FF", "BRAM", "DSP", "Fmax in MHz, median (range)"]
+    names = [name.upper() for name in _RESOURCES]
+    header = ["core", "target", *names, "Fmax in MHz, median (range)"]
     line = [core, target, *(counts[n] for n in _RESOURCES), speed]
     show_table(out, header, [line])
     cells = [f"{count} {cell}" for cell, count in sorted(counts["cells"].items())]
@@ -115,7 +116,7 @@ def synthesize(
         cells.append(f"{counts['lut_carry']} route-through LUT of carry chains")
     out.print(", ".join(cells))
     if parts:
-        header = ["part", "LUT", "FF", "BRAM", "DSP"]
+        header = ["part", *names]
         lines = [[name, *(of[n] for n in _RESOURCES)] for name, of in counts_of_parts.items()]
         show_table(out, header, lines)
     if constraints:

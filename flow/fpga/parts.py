@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ __all__ = ["REST", "by_part"]
 #: The logic of the top module outside its submodules.
 REST = "top module"
 
-_MODULE = re.compile(r"^module \\?(\S+?) ?\(.*?^endmodule", re.MULTILINE | re.DOTALL)
-_INSTANCE = re.compile(r"^  \\?(\S+) +\\?\S+ \($", re.MULTILINE)
+_MODULE = re.compile(rb"^module \\?(\S+?) ?\(.*?^endmodule", re.MULTILINE | re.DOTALL)
+_INSTANCE = re.compile(rb"^  \\?(\S+) +\\?\S+ \($", re.MULTILINE)
 _SCRIPT = """\
 read_verilog core.v
 {keep}{synth} -top {top}
@@ -28,10 +28,10 @@ write_json mapped.part
 """
 
 
-def _script(modules: dict[str, str], top: str, target: targets.Target) -> str:
+def _script(modules: dict[str, bytes], top: str, target: targets.Target) -> str:
     """Return the yosys script that maps ``top``, and leaves the modules of its instances apart."""
-    used = sorted({*_INSTANCE.findall(modules[top])} & {*modules})
-    keep = "".join(f"setattr -mod -set keep_hierarchy 1 {name}\n" for name in used)
+    used = {name.decode() for name in _INSTANCE.findall(modules[top])} & {*modules}
+    keep = "".join(f"setattr -mod -set keep_hierarchy 1 {name}\n" for name in sorted(used))
     return _SCRIPT.format(keep=keep, synth=target.synth_core, top=top)
 
 
@@ -47,16 +47,16 @@ def by_part(
     :func:`~seedbed.flow.fpga.synth.map_core`.
     """
     found = targets.find(target)
-    text = verilog.read_text()
-    modules = {module[1]: module[0] for module in _MODULE.finditer(text)}
+    text = verilog.read_bytes()
+    modules = {module[1].decode(): module[0] for module in _MODULE.finditer(text)}
     script = _script(modules, top, found)
     key = {"verilog": synth.digest(text), "script": script, "yosys": tools.version("YOSYS")}
 
     def compute() -> dict[str, Any]:
         synth.notify(progress, f"synthesizing the parts of {top} for {target}")
-        folder = build / f"{top}-{target}-parts-{synth.digest(text + script)[:16]}"
+        folder = build / f"{top}-{target}-parts-{synth.digest(text + script.encode())[:16]}"
         with locked(folder):
-            write_atomic(folder / "core.v", text.encode())
+            write_atomic(folder / "core.v", text)
             synth.yosys(folder, "parts", script)
             synth.complete(folder / "mapped.part")
             design = json.loads((folder / "mapped.part").read_text())["modules"]
@@ -64,23 +64,24 @@ def by_part(
         design = {name: module for name, module in design.items() if name in modules}
         cells = design[top]["cells"].items()
         instances = {name: cell["type"] for name, cell in cells if cell["type"] in design}
-        rest = {name: module for name, module in design.items() if name == top}
-        parts = {name: _count(design, of, found) for name, of in sorted(instances.items())}
-        return parts | {REST: _count(rest, top, found, apart={*design})}
+        parts = {name: dict(_whole(design, of, found)) for name, of in sorted(instances.items())}
+        return parts | {REST: dict(_own(design, top, found))}
 
     return memo(build / "cache", "parts", key, compute)
 
 
-def _count(
-    design: Mapping[str, Module], name: str, target: targets.Target,
-    apart: Collection[str] = (),
-) -> dict[str, int]:  # fmt: skip
-    """Return the resources of a module and its submodules, without those of ``apart``."""
-    used = Counter(cell["type"] for cell in design[name]["cells"].values())
-    within = {of: n for of, n in used.items() if of in design}
-    outside = {of: n for of, n in used.items() if of not in design and of not in apart}
-    total = Counter(target.count(outside))
+def _own(design: Mapping[str, Module], name: str, target: targets.Target) -> Counter[str]:
+    """Return the resources of a module without those of its submodules."""
+    cells = Counter(cell["type"] for cell in design[name]["cells"].values())
+    total = Counter(target.count({of: n for of, n in cells.items() if of not in design}))
     total["lut"] += target.route_throughs(design[name])
-    for of, times in within.items():
-        total.update({kind: times * n for kind, n in _count(design, of, target).items()})
-    return dict(total)
+    return total
+
+
+def _whole(design: Mapping[str, Module], name: str, target: targets.Target) -> Counter[str]:
+    """Return the resources of a module with those of its submodules."""
+    total = _own(design, name, target)
+    for cell in design[name]["cells"].values():
+        if cell["type"] in design:
+            total.update(_whole(design, cell["type"], target))
+    return total
