@@ -129,11 +129,14 @@ class AttendProducts(wiring.Component):
         left = self.tokens - token
         last_token = left <= config.keys
         full = (lane | config.keys - 1).all()
-        last_word = word + 1 == self.head >> self._bits
+        # Registers: they are read in the cycle after the start at the earliest.
+        last_beat, last_place = Signal.like(word), Signal.like(word)
+        m.d.sync += [last_beat.eq(self.head - 1), last_place.eq((self.head >> self._bits) - 1)]
+        last_word = word == last_place
         begins = first & (self.mix | (lane == 0))
         # The beat of the query or of the shares is there.
         there = Signal()
-        loading, filled = self._query(m, there, word, sums)
+        loading, filled = self._query(m, there, last_beat, word, sums)
         m.d.comb += [
             first.eq(Mux(self.mix, token == 0, word == 0)),
             last.eq(Mux(self.mix, last_token, last_word)),
@@ -168,12 +171,12 @@ class AttendProducts(wiring.Component):
         """Bits of the place of a beat in a word of the cache."""
         return (self.config.products // self.config.lanes).bit_length() - 1
 
-    def _query(self, m, there, word, sums) -> tuple[Signal, Signal]:
+    def _query(self, m, there, last_beat, word, sums) -> tuple[Signal, Signal]:
         """Read a query of scores; return whether it is being read, and whether it has been."""
         config, bits = self.config, self._bits
         loading = Signal()
         beat = Signal.like(self.head)
-        ends = beat + 1 == self.head
+        ends = beat == last_beat
         reads = Signal()
         m.d.comb += reads.eq(loading & there)
         writes = delayed(m, reads, STORE_CYCLES, "loading", reset=True)

@@ -124,9 +124,13 @@ class JobIntake(wiring.Component):
             m.d.sync += [self.count.eq(0), wrong.eq(0), start.eq(self.i.payload.start)]
         with m.Elif(fire):
             excess = self.count == header.block
+            # The first token of all has no others before it.
+            place = Mux(start, 0, self.position) + self.count
             with m.If(~excess):
                 m.d.sync += self.count.eq(self.count + 1)
-            with m.If(excess | (given.payload.token >= header.tokens)):
+            with m.If(
+                excess | (place >= header.context) | (given.payload.token >= header.tokens)
+            ):
                 m.d.sync += wrong.eq(1)
         self._sequence(m, wrong, start)
         return m
@@ -187,7 +191,7 @@ class JobIntake(wiring.Component):
         with m.State("CHECK"):
             with m.If(~self.loaded):
                 end_block(STATUS["missing"])
-            with m.Elif(wrong | (self.position + self.count > header.context)):
+            with m.Elif(wrong):
                 end_block(STATUS["tokens"])
             with m.Else():
                 m.d.comb += self.walk.eq(1)

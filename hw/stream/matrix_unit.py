@@ -63,7 +63,7 @@ class MatrixUnit(wiring.Component):
     read, address, data, write, write_at, mask, results : Out, Out, In, Out, Out, Out, Out
         The store's ports.
     done : Out(1)
-        All results have been written.
+        All results have been written. In the cycle of ``start``, it is of the matrix before.
 
     Throughput: a beat of weights every cycle.
     """
@@ -117,7 +117,7 @@ class MatrixUnit(wiring.Component):
             output.start.eq(self.start),
             output.at.eq(self.target_at),
             output.data.eq(self.data),
-            self.done.eq(output.done & ~self.start),
+            self.done.eq(output.done),
         ]
         held = {name: self._held(m, name) for name in ("tokens", "shift", "add", "wide", "given")}
         for name, value in {**held, "stride": self.stride, "rows": self.rows}.items():
@@ -222,7 +222,7 @@ class MatrixUnit(wiring.Component):
             later.eq(self.follows & self.loaded & engine.free & ~ahead),
             self.load.eq(later | (self.start & ~ahead)),
             self.loaded.eq(loaded & ~begun),
-            self.loading.eq(later | engine.loading),
+            self.loading.eq(engine.loading),
             engine.load.eq(later),
             engine.swap.eq(swap),
         ]
@@ -290,6 +290,9 @@ class MatrixUnit(wiring.Component):
         rows = Signal(range(config.entries + 1))
         row_beats = self._held(m, "row_beats")
         beat = Signal.like(self.row_beats)
+        # A register: a beat of constants comes before the first one of weights.
+        last = Signal.like(beat, name="last_of_row")
+        m.d.sync += last.eq(row_beats - 1)
         head = Signal()
         fire = Signal()
         to = engine.i_weights
@@ -301,7 +304,7 @@ class MatrixUnit(wiring.Component):
             fifo.w_en.eq(valid & head),
             to.valid.eq(valid & ~head),
             to.payload.data.eq(self.i.payload),
-            to.payload.last.eq(beat + 1 == row_beats),
+            to.payload.last.eq(beat == last),
             self.i.ready.eq(Mux(head, fifo.w_rdy, to.ready) | keeping),
             fire.eq(valid & self.i.ready),
         ]

@@ -9,7 +9,6 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.parts.delay_line import delay_line, delayed
-from seedbed.hw.parts.fixed_requantize import saturate
 from seedbed.hw.stream.stream_layouts import (
     SHIFT_BITS,
     STORE_CYCLES,
@@ -20,7 +19,6 @@ from seedbed.hw.stream.stream_layouts import (
 )
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import PLACE, RECORD
-from seedbed.spec.fixed import Fixed
 
 __all__ = ["NarrowReader"]
 
@@ -109,16 +107,23 @@ class NarrowReader(wiring.Component):
         searching, reading = Signal(name="searching"), Signal(name="reading")
         left = Signal(config.unit.length_bits + 1)
         room = self._output(m, issue & reading, vector, left)
-        there = self._there(place, left)
         element = Signal(config.unit.length_bits + lanes.bit_length())
-        ended = Signal()
+        # Registers: they are read in the cycle after the start at the earliest.
+        beats, last_of_run = Signal.like(beat, name="beats"), Signal.like(run, name="last_of_run")
+        m.d.sync += [
+            beats.eq(self.length + (lanes - 1) >> lanes.bit_length() - 1),
+            last_of_run.eq(self.run - 1),
+        ]
+        inside, ended = Signal(name="inside"), Signal(name="ended")
         m.d.comb += [
             element.eq(beat * lanes),
-            ended.eq(element + lanes >= self.length),
-            left.eq(Mux(element < self.length, self.length - element, 0)),
+            inside.eq(beat < beats),
+            ended.eq(beat + 1 >= beats),
+            left.eq(Mux(inside, self.length - element, 0)),
             self.read.eq(issue),
             self.address.eq(place),
         ]
+        there = self._there(place, inside)
         origin = Signal.like(self.at)
         rest = Signal.like(self.count)
         last_vector = (vector + 1 == rest) | (vector == config.vectors - 1)
@@ -148,8 +153,9 @@ class NarrowReader(wiring.Component):
                     m.next = "READ"
             with m.State("READ"):
                 m.d.comb += [reading.eq(1), issue.eq(room[0] & there)]
-                ends = self._walk(m, issue, vector, beat, run, place, base, last_vector)
-                with m.If(ends):
+                run_ends = run == last_of_run
+                self._walk(m, issue, run_ends, vector, beat, run, place, base, last_vector)
+                with m.If(issue & run_ends & last_vector & ended):
                     m.next = "IDLE"
                     m.d.sync += rest.eq(rest - config.vectors)
                     with m.If(rest > config.vectors):
@@ -157,12 +163,12 @@ class NarrowReader(wiring.Component):
                         m.next = "SEARCH"
         return m
 
-    def _there(self, place, left) -> Value:
+    def _there(self, place, inside) -> Value:
         """Return whether a beat may be read: it is in the store, and the port is free."""
         there = ~self.waits
         if self.config.chains:
             # What is kept may be a result that is yet to come; its runs may go on beyond it.
-            there &= ~(is_in(self.of_matrix, place) & self.small & (left != 0))
+            there &= ~(is_in(self.of_matrix, place) & self.small & inside)
         return there
 
     def _go_on(self, m, issue, ended, vector, beat, place, base) -> None:
@@ -175,14 +181,8 @@ class NarrowReader(wiring.Component):
                 vector.eq(vector + 1),
             ]  # fmt: skip
 
-    def _walk(self, m, issue, vector, beat, run, place, base, last_vector) -> Value:
-        """Go to the next beat: of this run, of the next vector, or of the next run of the first.
-
-        Return whether there is none.
-        """
-        lanes = self.config.lanes
-        run_ends = run + 1 == self.run
-        all_read = (beat + 1) * lanes >= self.length
+    def _walk(self, m, issue, run_ends, vector, beat, run, place, base, last_vector) -> None:
+        """Go to the next beat: of this run, of the next vector, or of the next run of the first."""
         with m.If(issue):
             m.d.sync += [beat.eq(beat + 1), run.eq(run + 1), place.eq(place + 1)]
             with m.If(run_ends):
@@ -196,7 +196,6 @@ class NarrowReader(wiring.Component):
                         vector.eq(vector + 1), beat.eq(beat - run),
                         place.eq(place - run + self.stride),
                     ]  # fmt: skip
-        return issue & run_ends & last_vector & all_read
 
     def _search(self, m, comes, vector, left, start, ended) -> Signal:
         """Find the shift of each vector; return whether all of them are there."""
@@ -242,18 +241,12 @@ class NarrowReader(wiring.Component):
         beat = Signal(layout, reset_less=True)
         taken = layout(fifo.r_data)
         for k, (x, to) in enumerate(zip(self.data, beat.values, strict=True)):
-            doubled = Signal(signed(len(x) + 1), name=f"doubled_{k}")
-            total = Signal(signed(len(x) + 1), name=f"rounded_{k}")
-            m.d.comb += [
-                # The bit below the last one rounds.
-                doubled.eq(Cat(Const(0, 1), x).as_signed() >> shift),
-                total.eq((doubled >> 1) + doubled[0]),
-            ]
-            wide, _ = saturate(m, total, unit.vector, f"wide_{k}")
-            small, _ = saturate(m, total, Fixed(unit.cache_width, 0), f"small_{k}")
-            m.d.sync += to.eq(Mux(inside[k], Mux(self.small, small, wide), 0))
+            m.d.sync += to.eq(Mux(inside[k], self._narrowed(m, x, shift, k), 0))
         m.d.sync += beat.shift.eq(shift)
         _, *on_way = delay_line(m, comes, STORE_CYCLES + 1, "comes", reset=True)
+        # Beats that are on their way or in the queue.
+        outstanding = Signal(range(DEPTH + 1))
+        m.d.sync += outstanding.eq(outstanding + comes - (self.pop & fifo.r_rdy))
         m.d.comb += [
             fifo.w_data.eq(beat),
             fifo.w_en.eq(on_way[-1]),
@@ -262,4 +255,28 @@ class NarrowReader(wiring.Component):
             self.values.eq(taken.values),
             self.shift.eq(taken.shift),
         ]
-        return fifo.level + sum(on_way) < DEPTH, ~Cat(on_way).any()
+        return outstanding != DEPTH, ~Cat(on_way).any()
+
+    def _narrowed(self, m, x, shift, k: int) -> Value:
+        """Return ``round(x / 2^shift)``, saturated.
+
+        What does not fit is found beside the shift: bits that differ from the sign, or a number
+        that rounds up to one bit more.
+        """
+        unit, sign = self.config.unit, x[-1]
+        doubled = Signal(signed(unit.width + 1), name=f"doubled_{k}")
+        total = Signal(signed(unit.width + 1), name=f"rounded_{k}")
+        number = Signal(signed(unit.width), name=f"narrowed_{k}")
+        m.d.comb += [
+            # The bit below the last one rounds.
+            doubled.eq((Cat(Const(0, 1), x).as_signed() >> shift)[: unit.width + 1]),
+            total.eq((doubled >> 1) + doubled[0]),
+            number.eq(total),
+        ]
+        for small, width in ((0, unit.width), (1, unit.cache_width)):
+            most = width - 1
+            beyond = ((x[n] != sign) & (shift <= n - most) for n in range(most, len(x) - 1))
+            rounds = total[width] != total[most]
+            with m.If((self.small == small) & (Cat(beyond).any() | rounds)):
+                m.d.comb += number.eq(Mux(sign, -1 << most, (1 << most) - 1))
+        return number

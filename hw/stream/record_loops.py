@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
+from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.stream.stream_layouts import is_given, record_kinds
 from seedbed.spec import StreamEngineConfig
 from seedbed.spec.engine_records import ADDENDS, FACTORS, HEADS, NUMBERS, PLACE, RECORD
@@ -9,11 +10,17 @@ from seedbed.spec.engine_records import ADDENDS, FACTORS, HEADS, NUMBERS, PLACE,
 __all__ = ["Walk", "matrix_flight", "record_loops"]
 
 
+#: Kinds of records that begin differently.
+DOES = ("matrix", "pass")
+
+
 class Walk:
     """Signals of the record that is done, which the methods of the walker share."""
 
-    def __init__(self, config: StreamEngineConfig, record):
+    def __init__(self, m, config: StreamEngineConfig, record):
         self.is_ = record_kinds(config, record)
+        # Those of a record that is there for a cycle or more: as it is done.
+        self.does = {name: delayed(m, self.is_[name], 1, f"does_{name}") for name in DOES}
         # Keys and values are saved or restored.
         self.exchanges = self.is_["save"] | self.is_["restore"] if config.external else Const(0)
         self.numbers = {name: record.numbers == k for k, name in enumerate(NUMBERS)}
@@ -38,10 +45,10 @@ class Walk:
         self.frame = Signal(PLACE["place"])
         self.head_offset = Signal(PLACE["place"])
         self.cache_offset = Signal(RECORD["cache"])
-        # Those of the next repetition, and whether this one is the last.
+        # Those of the next repetition; whether there is none, and the record is for one.
         self.next_head_offset = Signal(PLACE["place"])
         self.next_cache_offset = Signal(RECORD["cache"])
-        self.heads_end = Signal()
+        self.skips = Signal()
         self.of_head = {name: record.of_head == k for k, name in enumerate(HEADS)}
         # That of the row of a table.
         self.multiplier = Signal(32)
@@ -69,8 +76,9 @@ class _Loops:
         # The first record of this body, and the first one that is repeated.
         self.first = Signal.like(walk.index, name="first")
         self.again = Signal.like(walk.index, name="again")
-        self.shared = Signal(RECORD["group"], name="shared")
-        self.group_ends = self.shared + 1 >= record.group
+        # Repetitions with the same keys and values, up to this one.
+        self.shared = Signal(RECORD["group"], name="shared", init=1)
+        self.group_ends = self.shared >= record.group
         # Results of a matrix that go out do so token by token.
         self.together = walk.is_["matrix"] & ~is_given(config, record)
         # The token and its frame: now, and next.
@@ -90,15 +98,15 @@ class _Loops:
             walk.index.eq(self.again),
             walk.head.eq(walk.head + 1),
             walk.head_offset.eq(walk.next_head_offset),
-            self.shared.eq(Mux(self.group_ends, 0, self.shared + 1)),
+            self.shared.eq(Mux(self.group_ends, 1, self.shared + 1)),
             walk.cache_offset.eq(walk.next_cache_offset),
         ]
 
     def first_head(self):
         """Go to the first repetition."""
         walk = self.walk
-        counters = walk.head, walk.head_offset, walk.cache_offset, self.shared
-        self.m.d.sync += [each.eq(0) for each in counters]
+        counters = walk.head, walk.head_offset, walk.cache_offset
+        self.m.d.sync += [*(each.eq(0) for each in counters), self.shared.eq(1)]
 
     def body(self, index):
         """Go to a body."""
@@ -119,16 +127,29 @@ def record_loops(m, walker, walk: Walk) -> None:
     record, loops = walker.record, _Loops(m, walker, walk)
     last_record = walk.following == walker.header.records
     body_ends = record.last | last_record
+    heads_end = walk.head + 1 >= record.repeat
     tokens_end = ~record.by_token | (loops.after[0] >= walker.count)
     joins = record.joined & ~last_record
     group_ends = (loops.joined | joins) & (loops.after[0] >= loops.group[0] + walker.config.vectors)
+    m.d.comb += walk.skips.eq(walk.of_head["next"] & heads_end)
+    # A record has been there for a cycle or more when it has been done, or is skipped.
+    body_ends, heads_end, tokens_end, group_ends, joins, ends = (
+        delayed(m, value, 1, name)
+        for name, value in {
+            "body_ends": body_ends,
+            "heads_end": heads_end,
+            "tokens_end": tokens_end,
+            "group_ends": group_ends,
+            "joins": joins,
+            "all_ends": body_ends & heads_end & tokens_end & last_record,
+        }.items()
+    )
     m.d.comb += [
         walk.following.eq(walk.index + 1),
         walk.to_following.eq(~body_ends),
-        walk.heads_end.eq(walk.head + 1 >= record.repeat),
         walk.next_head_offset.eq(walk.head_offset + record.head),
         walk.next_cache_offset.eq(walk.cache_offset + Mux(loops.group_ends, record.head, 0)),
-        walk.ends.eq((body_ends & walk.heads_end & tokens_end & last_record) | walker.failed),
+        walk.ends.eq(ends | walker.failed),
         walker.done.eq(walk.advance & walk.ends),
     ]
     with m.If(walker.start):
@@ -141,7 +162,7 @@ def record_loops(m, walker, walk: Walk) -> None:
             m.d.sync += walk.index.eq(walk.following)
             with m.If(walk.of_head["first"]):
                 m.d.sync += loops.again.eq(walk.following)
-        with m.Elif(~walk.heads_end):
+        with m.Elif(~heads_end):
             loops.next_head()
         with m.Else():
             loops.first_head()

@@ -119,7 +119,7 @@ class RecordWalker(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        walk = Walk(self.config, self.record)
+        walk = Walk(m, self.config, self.record)
         self._places(m, walk)
         self._lengths(m, walk)
         m.d.comb += [
@@ -235,6 +235,11 @@ class RecordWalker(wiring.Component):
                 ]
                 m.next = "MULTIPLY"
                 self._decide(m, walk)
+            with m.State("SKIP"), m.If(~(walk.flight & walk.ends)):
+                m.d.comb += walk.advance.eq(1)
+                m.next = "FETCH"
+                with m.If(self.done):
+                    m.next = "IDLE"
             with m.State("MULTIPLY"):
                 m.next = "ASK"
             with m.State("ASK"):
@@ -242,7 +247,7 @@ class RecordWalker(wiring.Component):
             self._row(m, walk, row[:bits], factor, product, address)
             with m.State("BEGIN"):
                 may = self._ahead(m, walk, heads + product) if config.ahead else 1
-                with m.If((self.idle | walk.is_["pass"]) & may):
+                with m.If((self.idle | walk.does["pass"]) & may):
                     m.d.comb += self.begins.eq(1)
                     m.d.sync += walk.asked.eq(0)
                     m.next = "RUN"
@@ -266,14 +271,10 @@ class RecordWalker(wiring.Component):
             with m.If(walk.words):
                 m.next = "ASK"
         # The last head has no next one.
-        with m.If(walk.of_head["next"] & walk.heads_end & ~(walk.flight & walk.ends)):
-            m.d.comb += walk.advance.eq(1)
-            m.next = "FETCH"
-            with m.If(self.done):
-                m.next = "IDLE"
+        with m.If(walk.skips):
+            m.next = "SKIP"
         # The record has to do with a matrix that runs.
         with m.If(walk.blocked):
-            m.d.comb += walk.advance.eq(0)
             m.next = "PLACE"
 
     def _ask(self, m, walk, row, heads, product, address) -> None:
@@ -306,7 +307,7 @@ class RecordWalker(wiring.Component):
 
         Return whether this record may begin.
         """
-        is_matrix = walk.is_["matrix"]
+        is_matrix = walk.does["matrix"]
         m.d.comb += self.follows.eq(walk.flight & walk.apart & self.idle)
         with m.If(is_matrix & ~walk.asked & (self.left == 0)):
             m.d.comb += [self.read.eq(1), self.read_beats.eq(beats)]

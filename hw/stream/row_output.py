@@ -105,7 +105,7 @@ class RowOutput(wiring.Component):
     given, o : In(1), Out(stream)
         Elements of one token go out, and not to the store.
     done : Out(1)
-        All elements have been written.
+        All elements have been written. In the cycle of ``start``, it is of the matrix before.
     unwritten : Out
         Where results are read as they come: the beats that are not in the store yet.
 
@@ -129,6 +129,8 @@ class RowOutput(wiring.Component):
         left = Signal.like(self.rows)
         row = Signal(row_layout(config))
         takes = Signal()
+        # Rows are to come, or are on their way.
+        busy = Signal()
         crowded = Signal()
         room = Signal()
         constants = self.i_constants.payload
@@ -163,12 +165,16 @@ class RowOutput(wiring.Component):
             ).any()
         )
         beats = self._vectors(m, taken, rows)
+        with m.If(self.start):
+            m.d.sync += busy.eq(1)
+        with m.Elif(taken[-1] & rows[-1].last):
+            m.d.sync += busy.eq(0)
         if config.chains:
-            self._unwritten(m)
+            self._unwritten(m, busy)
         level = self._given(m, taken[self.latency], rows[self.latency], beats[0])
         m.d.comb += [
             room.eq(level < QUEUE_ROOM),
-            self.done.eq(~self.start & (left == 0) & ~Cat(taken[1:]).any() & (level == 0)),
+            self.done.eq(~busy & (level == 0)),
         ]
         return m
 
@@ -211,10 +217,10 @@ class RowOutput(wiring.Component):
             offset = after
         return found
 
-    def _unwritten(self, m) -> None:
+    def _unwritten(self, m, busy) -> None:
         """Say which beats are not in the store yet: they are written in their order."""
         beats, bits = self.unwritten, self.config.lanes.bit_length() - 1
-        m.d.comb += beats.on.eq(~self.done & ~self.given)
+        m.d.comb += beats.on.eq(busy & ~self.given)
         with m.If(self.start):
             m.d.sync += [
                 beats.first.eq(self.at),

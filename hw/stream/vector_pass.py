@@ -1,9 +1,10 @@
 """A pass of the vector unit: its command, its operands from everywhere, and its results."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.stream.beat_chunks import BeatChunks
 from seedbed.hw.stream.operand_reader import OperandReader
 from seedbed.hw.stream.result_writer import ResultWriter
@@ -25,6 +26,15 @@ __all__ = ["VectorPass"]
 
 #: Operations without results.
 SILENT = ("sum", "square")
+
+
+#: Where the elements of each operand are from.
+SOURCES = {"numbers": NUMBERS, "factors": FACTORS, "addends": ADDENDS}
+
+
+def _is_from(record, operand: str, *names: str) -> Value:
+    """Return whether a record's operand is from one of these."""
+    return Cat(record[operand] == SOURCES[operand].index(name) for name in names).any()
 
 
 class VectorPass(wiring.Component):
@@ -111,7 +121,14 @@ class VectorPass(wiring.Component):
         m.submodules.operands = operands = OperandReader(self.config)
         m.submodules.chunks = chunks = BeatChunks(self.config)
         record = self.record
-        numbers = {name: record.numbers == k for k, name in enumerate(NUMBERS)}
+        # Registers: a record is there for a cycle before its start.
+        numbers, factors, addends = (
+            {
+                name: delayed(m, _is_from(record, operand, name), 1, f"{operand}_{name}")
+                for name in names
+            }
+            for operand, names in SOURCES.items()
+        )
         # The command has not been taken.
         asking = Signal()
         command = unit.i_commands.payload
@@ -128,18 +145,15 @@ class VectorPass(wiring.Component):
             m.d.sync += asking.eq(1)
         with m.Elif(unit.i_commands.ready):
             m.d.sync += asking.eq(0)
-        self._operands(m, unit, operands, chunks, numbers, asking)
+        self._operands(m, unit, operands, chunks, (numbers, factors, addends), asking)
         self._chunks(m, chunks, numbers)
         self._results(m, unit, asking)
         return m
 
-    def _operands(self, m, unit, operands, chunks, numbers, asking) -> None:
+    def _operands(self, m, unit, operands, chunks, sources, asking) -> None:
         """Give a beat of all operands that the record names."""
         config, record = self.config, self.record
-        factors, addends = (
-            {name: value == k for k, name in enumerate(names)}
-            for names, value in ((FACTORS, record.factors), (ADDENDS, record.addends))
-        )
+        numbers, factors, addends = sources
         lanes = config.lanes
         m.d.comb += [
             operands.start.eq(self.start),
@@ -158,9 +172,15 @@ class VectorPass(wiring.Component):
             self.read.eq(operands.read),
             self.address.eq(operands.address),
         ]
-        weighs = numbers["token"] | numbers["position"]
-        by_words = numbers["words"] | factors["words"] | addends["words"] | weighs
-        by_products = numbers["scores"] | numbers["mix"]
+        by_words = delayed(
+            m,
+            _is_from(record, "numbers", "words", "token", "position")
+            | _is_from(record, "factors", "words")
+            | _is_from(record, "addends", "words"),
+            1,
+            "by_words",
+        )
+        by_products = delayed(m, _is_from(record, "numbers", "scores", "mix"), 1, "by_products")
         valid = Signal()
         pop = Signal()
         there = operands.valid & (~by_words | chunks.o.valid)
@@ -180,11 +200,12 @@ class VectorPass(wiring.Component):
             *(port.valid.eq(valid) for port in (unit.i, unit.i_factors, unit.i_addends)),
         ]
         for k in range(lanes):
-            self._lane(m, k, unit, operands, chunks, numbers, factors, addends)
+            self._lane(m, k, unit, operands, chunks, sources)
 
-    def _lane(self, m, k, unit, operands, chunks, numbers, factors, addends) -> None:
+    def _lane(self, m, k, unit, operands, chunks, sources) -> None:
         """Give an element, its factor and its addend."""
         config = self.config
+        numbers, factors, addends = sources
         entry = data.ArrayLayout(constants_layout(), config.lanes)(chunks.o.payload)[k]
         weight = chunks.o.payload.word_select(k, config.weight_width).as_signed()
         number = unit.i.payload[k]

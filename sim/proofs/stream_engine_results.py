@@ -23,7 +23,7 @@ def row_results(dut: RowOutput) -> Module:
     config = dut.config
     steady(m, dut.at, dut.stride, dut.rows, dut.tokens, dut.add, dut.given)
     free(m, dut.start, dut.data)
-    reads, writes, left = (inside[name] for name in ("reads", "writes", "left"))
+    reads, writes, left, busy = (inside[name] for name in ("reads", "writes", "left", "busy"))
     vector = AnyConst(range(config.vectors))
     # Cycles since the reset: places of vectors are added up, a vector a cycle.
     age = Signal(range(config.vectors + 1))
@@ -47,14 +47,16 @@ def row_results(dut: RowOutput) -> Module:
     place = (dut.at + vector * dut.stride + (written >> 1))[: len(dut.write_at)]
     offset = [inside[f"offset_{v}"] for v in range(1, config.vectors)]
     m.d.comb += [
-        Assume(dut.rows <= 7),
-        Assume(~dut.start | (past(m, dut.done) & (age == config.vectors))),
+        # A program whose matrices have no rows is refused.
+        Assume((dut.rows != 0) & (dut.rows <= 7)),
+        Assume(~dut.start | (dut.done & (age == config.vectors))),
         Assert(sum(reads) <= 1),
         Assert(sum(writes) <= 1),
         Assert(~writes.bit_select(vector, 1) | (dut.write_at == place)),
         Assert(~(dut.done & begun) | (written == Mux(unwritten, 0, rows))),
         # What an induction has to know.
         Assert(left <= rows),
+        Assert(busy == ((left != 0) | Cat(taken).any())),
         Assert(begun | (rows == 0)),
         Assert(rows <= 7),
         Assert(~begun | (age == config.vectors)),
@@ -76,7 +78,9 @@ def row_results(dut: RowOutput) -> Module:
     if config.chains:
         beats = dut.unwritten
         m.d.comb += [
-            Assert(beats.on == (~dut.done & ~dut.given)),
+            Assert(dut.given | (beats.on == ~dut.done)),
+            Assert(~dut.given | ~beats.on),
+            Assert(dut.given | (inside["queue.level"] == 0)),
             Assert(~begun | unwritten | (beats.first == (dut.at + (written + 1 >> 1))[:14])),
             Assert(~begun | (beats.end == dut.at + (rows + 1 >> 1))),
         ]
@@ -266,7 +270,7 @@ PROOFS = (
             Mutant(
                 "it is said so too early", "first.eq(beats.first + 1)", "first.eq(beats.first + 2)"
             ),
-            Mutant("a vector is said to be there", "on.eq(~self.done & ~self.given)", "on.eq(0)"),
+            Mutant("a vector is said to be there", "on.eq(busy & ~self.given)", "on.eq(0)"),
             Mutant(
                 "its last beat is said to be there",
                 "self.rows + (1 << bits) - 1 >> bits",
@@ -297,8 +301,8 @@ PROOFS = (
             ),
             Mutant(
                 "the record ends before the last vector has been written",
-                "~Cat(taken[1:]).any()",
-                "~Cat(taken[1:6]).any()",
+                "taken[-1] & rows[-1].last",
+                "taken[self.latency] & rows[self.latency].last",
             ),
         ),
     ),
