@@ -506,9 +506,9 @@ class StreamEngineConfig:
     def ahead(self) -> bool:
         """Whether vectors are given to the multipliers while a matrix runs for those before.
 
-        Beside kept weights, they would need more than they gain.
+        Kept weights that can be tuned are read of memory apart, before the rows of their matrix.
         """
-        return not self.kept
+        return not self.tune
 
     @property
     def chains(self) -> bool:

@@ -29,8 +29,12 @@ SCRATCH = ("**/*.part", "**/.*.part", "**/build-*", "**/run-*", "**/activity-*")
 
 
 def heed() -> None:
-    """Let a process be interrupted, even if the tests run in a shell's background."""
+    """Let a process be interrupted, even if the tests run in a shell's background or under nohup.
+
+    Commands keep ignoring what their caller ignores.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def start(words, folder, **environment):

@@ -19,7 +19,6 @@ __all__ = ["REST", "by_part"]
 REST = "top module"
 
 _MODULE = re.compile(rb"^module \\?(\S+?) ?\(.*?^endmodule", re.MULTILINE | re.DOTALL)
-_INSTANCE = re.compile(rb"^  \\?(\S+) +\\?\S+ \($", re.MULTILINE)
 _SCRIPT = """\
 read_verilog core.v
 {keep}{synth} -top {top}
@@ -30,8 +29,8 @@ write_json mapped.part
 
 def _script(modules: dict[str, bytes], top: str, target: targets.Target) -> str:
     """Return the yosys script that maps ``top``, and leaves the modules of its instances apart."""
-    used = {name.decode() for name in _INSTANCE.findall(modules[top])} & {*modules}
-    keep = "".join(f"setattr -mod -set keep_hierarchy 1 {name}\n" for name in sorted(used))
+    used = {name.decode() for name in synth.INSTANCE.findall(modules[top])} & {*modules}
+    keep = "".join(synth.KEEP.format(name=name) for name in sorted(used))
     return _SCRIPT.format(keep=keep, synth=target.synth_core, top=top)
 
 

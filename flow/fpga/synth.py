@@ -18,6 +18,8 @@ from seedbed.sim import tools
 from seedbed.sim.verilog.checksum import intact, record
 
 __all__ = [
+    "INSTANCE",
+    "KEEP",
     "Progress",
     "complete",
     "digest",
@@ -78,8 +80,10 @@ MAPPED = {
 
 # A module with this many instances is mapped once and flattened afterwards.
 _MANY = 256
-_CELL = re.compile(rb"^  \\?(\S+) +\\?\S+ \($", re.MULTILINE)
-_KEEP = "setattr -mod -set keep_hierarchy 1 {name}\n"
+#: The type of an instance in Verilog of the emitter.
+INSTANCE = re.compile(rb"^  \\?(\S+) +\\?\S+ \($", re.MULTILINE)
+#: Keeps a module apart, until its mapping ends.
+KEEP = "setattr -mod -set keep_hierarchy 1 {name}\n"
 _DISSOLVE = "setattr -mod -unset keep_hierarchy {name}\n"
 
 
@@ -125,7 +129,7 @@ def _scripts(verilog: bytes, top: str, target: str, logic: bool = False) -> list
     found = targets.find(target)
     if logic:
         found = replace(found, synth=f"{found.synth} -nobram -nodsp")
-    used = Counter(_CELL.findall(verilog))
+    used = Counter(INSTANCE.findall(verilog))
     repeated = [name.decode() for name, times in used.items() if times >= _MANY]
     commands = [f"{found.synth_core} -top {top}"]
     if found.memories:
@@ -138,7 +142,7 @@ def _scripts(verilog: bytes, top: str, target: str, logic: bool = False) -> list
     return [
         _MAP.format(
             synth=command,
-            keep="".join(_KEEP.format(name=name) for name in repeated),
+            keep="".join(KEEP.format(name=name) for name in repeated),
             write=_WRITE.format(top=top),
             dissolve="".join(_DISSOLVE.format(name=name) for name in repeated)
             + "flatten\n" * bool(repeated),

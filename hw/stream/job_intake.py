@@ -128,9 +128,7 @@ class JobIntake(wiring.Component):
             place = Mux(start, 0, self.position) + self.count
             with m.If(~excess):
                 m.d.sync += self.count.eq(self.count + 1)
-            with m.If(
-                excess | (place >= header.context) | (given.payload.token >= header.tokens)
-            ):
+            with m.If(excess | (place >= header.context) | (given.payload.token >= header.tokens)):
                 m.d.sync += wrong.eq(1)
         self._sequence(m, wrong, start)
         return m
@@ -173,7 +171,7 @@ class JobIntake(wiring.Component):
 
     def _block(self, m, end, wrong, start) -> None:
         """Take the tokens of a block, and have the program walked, unless they are wrong."""
-        config, header = self.config, self.header
+        config = self.config
 
         def end_block(status):
             """End a block, when its packet of vectors has come."""

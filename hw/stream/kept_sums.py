@@ -1,6 +1,6 @@
 """Sums of the weights that are kept beside a trellis code, which are added to those of rows."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -39,6 +39,10 @@ class KeptSums(wiring.Component):
     -------
     start : In(1)
         A pulse before a matrix.
+    load : In(1)
+        A pulse before its vectors.
+    ahead : In(1)
+        With ``ahead``: vectors that come or have come are those of the next ``start``.
     fractional : In(1)
         Kept weights have ``tune`` fraction bits, where the core can tune them.
     write, values : In
@@ -62,6 +66,7 @@ class KeptSums(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
+                "load": In(1),
                 "write": In(1),
                 "values": In(values_layout(config)),
                 "loaded": In(1),
@@ -71,6 +76,7 @@ class KeptSums(wiring.Component):
                 "o": Out(sums),
                 "o_constants": Out(constants),
             }
+            | ({"ahead": In(1)} if config.ahead else {})
             | ({"fractional": In(1)} if config.tune else {})
         )
 
@@ -173,8 +179,16 @@ class KeptSums(wiring.Component):
                 m.d.sync += [run.eq(0), vector.eq(vector + 1)]
                 with m.If(vector == config.vectors - 1):
                     m.d.sync += [vector.eq(0), base.eq(base + runs)]
-        with m.If(self.start):
+        with m.If(self.load):
             m.d.sync += [run.eq(0), vector.eq(0), base.eq(0)]
+        read_at, write_at = address, base + run
+        if config.ahead:
+            # A matrix has the other half than the one before, which may still run when they come.
+            half = Signal()
+            with m.If(self.start):
+                m.d.sync += half.eq(~half)
+            depth *= 2
+            read_at, write_at = Cat(half, read_at), Cat(half ^ self.ahead, base + run)
         found = []
         for v in range(config.vectors):
             m.submodules[f"vector_{v}"] = words = memory.Memory(
@@ -182,10 +196,10 @@ class KeptSums(wiring.Component):
             )
             write, read = words.write_port(), words.read_port()
             m.d.comb += [
-                write.addr.eq(base + run),
+                write.addr.eq(write_at),
                 write.data.eq(self.values),
                 write.en.eq(self.write & (vector == v)),
-                read.addr.eq(address),
+                read.addr.eq(read_at),
             ]
             found.append([*read.data])
         return found

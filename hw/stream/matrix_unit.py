@@ -1,6 +1,6 @@
 """Products of a matrix and the vectors of some tokens: weights are streamed from memory."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
@@ -139,11 +139,12 @@ class MatrixUnit(wiring.Component):
         wiring.connect(m, output.o, wiring.flipped(self.o))
         last = self._vectors(m, engine)
         if self.config.ahead:
-            self._ahead(m, engine, output, begun, last)
+            ahead = self._ahead(m, engine, output, begun, last)
         else:
+            ahead = Const(0)
             m.d.comb += [self.load.eq(self.start), output.shifts.eq(self.shifts)]
         if self.config.kept:
-            sums, constants, keeping = self._kept(m, engine, output)
+            sums, constants, keeping = self._kept(m, engine, output, ahead, last)
         else:
             sums, constants, keeping = output.i, output.i_constants, 0
         wiring.connect(m, engine.o, sums)
@@ -161,25 +162,27 @@ class MatrixUnit(wiring.Component):
         self._constants(m, fifo, constants)
         return m
 
-    def _kept(self, m, engine, output) -> tuple:
-        """Add kept weights to the sums.
+    def _kept(self, m, engine, output, ahead, last) -> tuple:
+        """Add kept weights to the sums, when the ``last`` beat of the vectors has been taken.
 
         Return the streams of sums and constants without them, and whether kept weights come.
         """
         m.submodules.kept = kept = KeptSums(self.config)
         left = Signal.like(self.kept)
         loaded = Signal()
-        entries, vectors = kept.i_entries, engine.i_vector
+        entries = kept.i_entries
         with m.If(entries.valid):
             m.d.sync += left.eq(left - 1)
-        with m.If(vectors.valid & vectors.ready & vectors.payload.last):
+        with m.If(last):
             m.d.sync += loaded.eq(1)
         with m.If(self.start):
-            m.d.sync += [left.eq(self.kept), loaded.eq(0)]
+            m.d.sync += [left.eq(self.kept), loaded.eq(ahead)]
         m.d.comb += [
             entries.valid.eq(self.i.valid & (left != 0)),
             entries.payload.eq(self.i.payload),
             kept.start.eq(self.start),
+            kept.load.eq(self.load),
+            *([kept.ahead.eq(ahead)] if self.config.ahead else []),
             kept.write.eq(self.pop),
             kept.values.eq(self.values),
             kept.loaded.eq(loaded & (left == 0)),
@@ -212,9 +215,12 @@ class MatrixUnit(wiring.Component):
             m.d.sync += held.eq(given)
         return held
 
-    def _ahead(self, m, engine, output, begun, last) -> None:
-        """Give the vectors of the next start to the multipliers while they run."""
-        # Those of the next start come or have come; those of this one had come before it.
+    def _ahead(self, m, engine, output, begun, last) -> Signal:
+        """Give the vectors of the next start to the multipliers while they run.
+
+        Return whether they come or have come.
+        """
+        # Those of the next start; those of this one had come before it.
         ahead, swap, later, loaded = (
             Signal(name=name) for name in ("ahead", "swap", "later", "all_loaded")
         )
@@ -236,6 +242,7 @@ class MatrixUnit(wiring.Component):
         # The shifts of vectors that come later are not those of these rows.
         with m.If(self.start | ~loaded):
             m.d.sync += output.shifts.eq(self.shifts)
+        return ahead
 
     def _vectors(self, m, engine) -> Signal:
         """Collect a group of each vector, and give it to the multipliers.

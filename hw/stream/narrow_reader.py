@@ -232,7 +232,7 @@ class NarrowReader(wiring.Component):
 
     def _output(self, m, comes, vector, left) -> tuple:
         """Shift, round and saturate; return whether a beat may be read, and whether none is."""
-        config, unit = self.config, self.config.unit
+        config = self.config
         layout = data.StructLayout({"values": values_layout(config), "shift": SHIFT_BITS})
         m.submodules.fifo = fifo = SyncFIFO(width=layout.size, depth=DEPTH)
         inside = delayed(m, Cat(left > k for k in range(config.lanes)), STORE_CYCLES, "inside")

@@ -246,7 +246,7 @@ class RecordWalker(wiring.Component):
                 self._ask(m, walk, row >> bits, heads, product, address)
             self._row(m, walk, row[:bits], factor, product, address)
             with m.State("BEGIN"):
-                may = self._ahead(m, walk, heads + product) if config.ahead else 1
+                may = self._ahead(m, walk, heads + product + self.kept) if config.ahead else 1
                 with m.If((self.idle | walk.does["pass"]) & may):
                     m.d.comb += self.begins.eq(1)
                     m.d.sync += walk.asked.eq(0)

@@ -159,7 +159,7 @@ def way_sums(dut: WaySums) -> Module:
 def kept_sums(dut: KeptSums) -> Module:
     """Count the kept weights of each row, and the rows on their way."""
     m, inside = free_inputs(dut)
-    free(m, dut.start, dut.write, dut.loaded, dut.values)
+    free(m, dut.start, dut.load, dut.ahead, dut.write, dut.loaded, dut.values)
     given = dut.i_constants
     waiting, before = past(m, given.valid & ~given.ready), past(m, given.payload)
     with m.If(waiting):

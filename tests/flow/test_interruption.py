@@ -28,14 +28,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture(autouse=True)
-def hang_up():
-    """A run under nohup ignores SIGHUP, and commands keep ignoring what their caller ignores."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
-
-
 def maps(started):
     return Path(f"/proc/{started.pid}/maps").read_text()
 
