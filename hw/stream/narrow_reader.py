@@ -275,7 +275,11 @@ class NarrowReader(wiring.Component):
         ]
         for small, width in ((0, unit.width), (1, unit.cache_width)):
             most = width - 1
-            beyond = ((x[n] != sign) & (shift <= n - most) for n in range(most, len(x) - 1))
+            # Bit n of those above is one of them after a shift by n, and the last after any.
+            beyond = [
+                differs & (shift <= n) if n + 1 < 1 << SHIFT_BITS else differs
+                for n, differs in enumerate(bit != sign for bit in x[most:-1])
+            ]
             rounds = total[width] != total[most]
             with m.If((self.small == small) & (Cat(beyond).any() | rounds)):
                 m.d.comb += number.eq(Mux(sign, -1 << most, (1 << most) - 1))
