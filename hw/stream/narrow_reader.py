@@ -96,7 +96,7 @@ class NarrowReader(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, lanes = self.config, self.config.lanes
+        config = self.config
         vector = Signal(range(max(2, config.vectors)))
         beat = Signal(config.unit.length_bits)
         run = Signal.like(self.run)
@@ -107,19 +107,9 @@ class NarrowReader(wiring.Component):
         searching, reading = Signal(name="searching"), Signal(name="reading")
         left = Signal(config.unit.length_bits + 1)
         room = self._output(m, issue & reading, vector, left)
-        element = Signal(config.unit.length_bits + lanes.bit_length())
-        # Registers: they are read in the cycle after the start at the earliest.
-        beats, last_of_run = Signal.like(beat, name="beats"), Signal.like(run, name="last_of_run")
-        m.d.sync += [
-            beats.eq(self.length + (lanes - 1) >> lanes.bit_length() - 1),
-            last_of_run.eq(self.run - 1),
-        ]
-        inside, ended = Signal(name="inside"), Signal(name="ended")
+        inside, ended, run_ends = self._ends(m, beat, run)
         m.d.comb += [
-            element.eq(beat * lanes),
-            inside.eq(beat < beats),
-            ended.eq(beat + 1 >= beats),
-            left.eq(Mux(inside, self.length - element, 0)),
+            left.eq(Mux(inside, self.length - beat * config.lanes, 0)),
             self.read.eq(issue),
             self.address.eq(place),
         ]
@@ -153,7 +143,6 @@ class NarrowReader(wiring.Component):
                     m.next = "READ"
             with m.State("READ"):
                 m.d.comb += [reading.eq(1), issue.eq(room[0] & there)]
-                run_ends = run == last_of_run
                 self._walk(m, issue, run_ends, vector, beat, run, place, base, last_vector)
                 with m.If(issue & run_ends & last_vector & ended):
                     m.next = "IDLE"
@@ -162,6 +151,23 @@ class NarrowReader(wiring.Component):
                         restart(place + 1)
                         m.next = "SEARCH"
         return m
+
+    def _ends(self, m, beat, run) -> tuple[Signal, Signal, Signal]:
+        """Return whether a beat has elements, is the last one that has, or ends its run."""
+        lanes = self.config.lanes
+        # Registers: they are read in the cycle after the start at the earliest.
+        beats, last_of_run = Signal.like(beat, name="beats"), Signal.like(run, name="last_of_run")
+        m.d.sync += [
+            beats.eq(self.length + (lanes - 1) >> lanes.bit_length() - 1),
+            last_of_run.eq(self.run - 1),
+        ]
+        inside, ended, run_ends = (Signal(name=name) for name in ("inside", "ended", "run_ends"))
+        m.d.comb += [
+            inside.eq(beat < beats),
+            ended.eq(beat + 1 >= beats),
+            run_ends.eq(run == last_of_run),
+        ]
+        return inside, ended, run_ends
 
     def _there(self, place, inside) -> Value:
         """Return whether a beat may be read: it is in the store, and the port is free."""

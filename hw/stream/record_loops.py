@@ -122,9 +122,12 @@ class _Loops:
         self.m.d.sync += [to.eq(value) for to, value in zip(self.group, values, strict=True)]
 
 
-def record_loops(m, walker, walk: Walk) -> None:
-    """Go to the next record: of this body, of the next head or token, or of the next body."""
-    record, loops = walker.record, _Loops(m, walker, walk)
+def _ends(m, walker, walk: Walk, loops: _Loops) -> list:
+    """Return whether a record ends its body, its heads, tokens or group, is joined, ends all.
+
+    Registers: it has been there for a cycle or more when it has been done, or is skipped.
+    """
+    record = walker.record
     last_record = walk.following == walker.header.records
     body_ends = record.last | last_record
     heads_end = walk.head + 1 >= record.repeat
@@ -132,18 +135,21 @@ def record_loops(m, walker, walk: Walk) -> None:
     joins = record.joined & ~last_record
     group_ends = (loops.joined | joins) & (loops.after[0] >= loops.group[0] + walker.config.vectors)
     m.d.comb += walk.skips.eq(walk.of_head["next"] & heads_end)
-    # A record has been there for a cycle or more when it has been done, or is skipped.
-    body_ends, heads_end, tokens_end, group_ends, joins, ends = (
-        delayed(m, value, 1, name)
-        for name, value in {
-            "body_ends": body_ends,
-            "heads_end": heads_end,
-            "tokens_end": tokens_end,
-            "group_ends": group_ends,
-            "joins": joins,
-            "all_ends": body_ends & heads_end & tokens_end & last_record,
-        }.items()
-    )
+    found = {
+        "body_ends": body_ends,
+        "heads_end": heads_end,
+        "tokens_end": tokens_end,
+        "group_ends": group_ends,
+        "joins": joins,
+        "all_ends": body_ends & heads_end & tokens_end & last_record,
+    }
+    return [delayed(m, value, 1, name) for name, value in found.items()]
+
+
+def record_loops(m, walker, walk: Walk) -> None:
+    """Go to the next record: of this body, of the next head or token, or of the next body."""
+    record, loops = walker.record, _Loops(m, walker, walk)
+    body_ends, heads_end, tokens_end, group_ends, joins, ends = _ends(m, walker, walk, loops)
     m.d.comb += [
         walk.following.eq(walk.index + 1),
         walk.to_following.eq(~body_ends),

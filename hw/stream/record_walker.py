@@ -235,11 +235,7 @@ class RecordWalker(wiring.Component):
                 ]
                 m.next = "MULTIPLY"
                 self._decide(m, walk)
-            with m.State("SKIP"), m.If(~(walk.flight & walk.ends)):
-                m.d.comb += walk.advance.eq(1)
-                m.next = "FETCH"
-                with m.If(self.done):
-                    m.next = "IDLE"
+            self._skip(m, walk)
             with m.State("MULTIPLY"):
                 m.next = "ASK"
             with m.State("ASK"):
@@ -276,6 +272,14 @@ class RecordWalker(wiring.Component):
         # The record has to do with a matrix that runs.
         with m.If(walk.blocked):
             m.next = "PLACE"
+
+    def _skip(self, m, walk) -> None:
+        """Go to the record after one that is for no other head."""
+        with m.State("SKIP"), m.If(~(walk.flight & walk.ends)):
+            m.d.comb += walk.advance.eq(1)
+            m.next = "FETCH"
+            with m.If(self.done):
+                m.next = "IDLE"
 
     def _ask(self, m, walk, row, heads, product, address) -> None:
         """Ask for what a record reads; its rows have ``product`` beats, ``heads`` before them."""
