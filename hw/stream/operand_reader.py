@@ -108,12 +108,12 @@ class OperandReader(wiring.Component):
         )
         fifo = SyncFIFO(width=element_layout(self.config).size, depth=DEPTH)
         m.submodules[f"{name}_fifo"] = fifo
+        # Beats that are on their way or wait: a counter, as their sum is a path through adders.
+        outstanding = Signal(range(DEPTH + 1), name=f"{name}_outstanding")
+        m.d.sync += outstanding.eq(outstanding + issue - (self.pop & on))
         m.d.comb += [
             eligible.eq(
-                (left != 0)
-                & (fifo.level + sum(on_way) < DEPTH)
-                & ~is_unwritten(self, place)
-                & ~self.waits
+                (left != 0) & (outstanding < DEPTH) & ~is_unwritten(self, place) & ~self.waits
             ),
             valid.eq(~on | fifo.r_rdy),
             fifo.w_data.eq(self.data),

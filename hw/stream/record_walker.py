@@ -65,8 +65,7 @@ class RecordWalker(wiring.Component):
     kept : Out
         Beats of the kept weights of a matrix.
     left : In
-        With ``tune`` or ``ahead``, beats of the part that have not come: kept weights are a part of
-        their own, and the rows of a matrix are asked for while another one ends.
+        Beats of the part that have not come.
     leaves, flight, follows : Out
         With ``ahead``: this matrix may be left when its vectors have come; one has been left and
         runs; this record's vectors may be read meanwhile.
@@ -112,8 +111,8 @@ class RecordWalker(wiring.Component):
                 "tokens": Out(range(config.vectors + 1)),
                 "row_beats": Out(RECORD["length"]),
                 "kept": Out(range(config.kept_beats + 1)),
+                "left": In(BEATS_BITS),
             }
-            | ({"left": In(BEATS_BITS)} if config.tune or config.ahead else {})
             | (ahead if config.ahead else {})
         )
 
@@ -207,6 +206,7 @@ class RecordWalker(wiring.Component):
         row, factor, product = Signal(TOKEN_BITS), Signal(TOKEN_BITS), Signal(BEATS_BITS)
         other = Mux(walk.exchanges, self.position, row >> bits)
         heads = record.rows + (config.entries - 1) >> bits
+        beats = heads + product + self.kept if config.kept else heads + product
         # Rows have the beats of their groups before them.
         rows = walk.rows
         if config.groups:
@@ -239,10 +239,10 @@ class RecordWalker(wiring.Component):
             with m.State("MULTIPLY"):
                 m.next = "ASK"
             with m.State("ASK"):
-                self._ask(m, walk, row >> bits, heads, product, address)
+                self._ask(m, walk, row >> bits, beats, product, address)
             self._row(m, walk, row[:bits], factor, product, address)
             with m.State("BEGIN"):
-                may = self._ahead(m, walk, heads + product + self.kept) if config.ahead else 1
+                may = self._ahead(m, walk, beats) if config.ahead else 1
                 with m.If((self.idle | walk.does["pass"]) & may):
                     m.d.comb += self.begins.eq(1)
                     m.d.sync += walk.asked.eq(0)
@@ -281,17 +281,14 @@ class RecordWalker(wiring.Component):
             with m.If(self.done):
                 m.next = "IDLE"
 
-    def _ask(self, m, walk, row, heads, product, address) -> None:
-        """Ask for what a record reads; its rows have ``product`` beats, ``heads`` before them."""
+    def _ask(self, m, walk, row, beats, product, address) -> None:
+        """Ask for what a record reads: a matrix has ``beats``, ``product`` of them rows."""
         config, record = self.config, self.record
         bits = config.entries.bit_length() - 1
         m.next = "BEGIN"
         with m.If(walk.is_["matrix"]):
             if not config.ahead:
-                m.d.comb += [
-                    self.read.eq(1),
-                    self.read_beats.eq(heads + product + self.kept),
-                ]
+                m.d.comb += [self.read.eq(1), self.read_beats.eq(beats)]
             if config.tune:
                 self._kept_part(m, walk)
         with m.Elif(walk.of_table):

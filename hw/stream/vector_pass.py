@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from seedbed.hw.parts.delay_line import delayed
 from seedbed.hw.stream.beat_chunks import BeatChunks
-from seedbed.hw.stream.operand_reader import OperandReader
+from seedbed.hw.stream.operand_reader import OPERANDS, OperandReader
 from seedbed.hw.stream.result_writer import ResultWriter
 from seedbed.hw.stream.row_output import constants_layout
 from seedbed.hw.stream.stream_layouts import (
@@ -122,13 +122,13 @@ class VectorPass(wiring.Component):
         m.submodules.chunks = chunks = BeatChunks(self.config)
         record = self.record
         # Registers: a record is there for a cycle before its start.
-        numbers, factors, addends = (
-            {
+        sources = {
+            operand: {
                 name: delayed(m, _is_from(record, operand, name), 1, f"{operand}_{name}")
                 for name in names
             }
             for operand, names in SOURCES.items()
-        )
+        }
         # The command has not been taken.
         asking = Signal()
         command = unit.i_commands.payload
@@ -145,15 +145,15 @@ class VectorPass(wiring.Component):
             m.d.sync += asking.eq(1)
         with m.Elif(unit.i_commands.ready):
             m.d.sync += asking.eq(0)
-        self._operands(m, unit, operands, chunks, (numbers, factors, addends), asking)
-        self._chunks(m, chunks, numbers)
+        self._operands(m, unit, operands, chunks, sources, asking)
+        self._chunks(m, chunks, sources["numbers"])
         self._results(m, unit, asking)
         return m
 
     def _operands(self, m, unit, operands, chunks, sources, asking) -> None:
         """Give a beat of all operands that the record names."""
         config, record = self.config, self.record
-        numbers, factors, addends = sources
+        numbers, factors, addends = (sources[operand] for operand in OPERANDS)
         lanes = config.lanes
         m.d.comb += [
             operands.start.eq(self.start),
@@ -205,7 +205,7 @@ class VectorPass(wiring.Component):
     def _lane(self, m, k, unit, operands, chunks, sources) -> None:
         """Give an element, its factor and its addend."""
         config = self.config
-        numbers, factors, addends = sources
+        numbers, factors, addends = (sources[operand] for operand in OPERANDS)
         entry = data.ArrayLayout(constants_layout(), config.lanes)(chunks.o.payload)[k]
         weight = chunks.o.payload.word_select(k, config.weight_width).as_signed()
         number = unit.i.payload[k]

@@ -178,22 +178,26 @@ def operands(dut: OperandReader) -> Module:
     for name in OPERANDS:
         free(m, getattr(dut, f"{name}_on"), getattr(dut, f"{name}_at"))
         comes = [inside[f"{name}_comes_d{k + 1}"] for k in range(STORE_CYCLES)]
-        m.d.comb += Assert(sum(comes, inside[f"{name}_fifo.level"]) <= OPERAND_BEATS)
+        beats = sum(comes, inside[f"{name}_fifo.level"])
+        m.d.comb += [
+            Assert(inside[f"{name}_outstanding"] == beats),
+            Assert(beats <= OPERAND_BEATS),
+        ]
     m.d.comb += [
         Assume(~dut.pop | dut.valid),
         Assert(~dut.read | (inside["issue"] & (inside["issue"] - 1) == 0)),
         Assert(~(dut.read & dut.waits)),
         *(
-            Assert(~inside["issue"][k] | ~is_in(beats, inside[f"{name}_place"]))
+            Assert(~inside["issue"][k] | ~is_in(unread, inside[f"{name}_place"]))
             for k, name in enumerate(OPERANDS)
-            for beats in (dut.unwritten, dut.of_matrix)
+            for unread in (dut.unwritten, dut.of_matrix)
         ),
     ]
     cover(
         m,
         *(
-            dut.read & beats.on & (beats.first < beats.end)
-            for beats in (dut.unwritten, dut.of_matrix)
+            dut.read & unread.on & (unread.first < unread.end)
+            for unread in (dut.unwritten, dut.of_matrix)
         ),
     )
     return m
@@ -253,7 +257,7 @@ PROOFS = (
                 "& ~is_unwritten(self, place)",
                 "",
             ),
-            Mutant("a beat has no place", "fifo.level + sum(on_way) < DEPTH", "fifo.level < DEPTH"),
+            Mutant("a beat has no place", "(outstanding < DEPTH)", "(fifo.level < DEPTH)"),
             Mutant("the port of a matrix is taken", "& ~self.waits", ""),
         ),
     ),
