@@ -18,6 +18,7 @@ import numpy as np
 
 from seedbed.flow.report.linear_words import lutopt_beats
 from seedbed.flow.run.cache import memo
+from seedbed.flow.run.files import atomic_path
 from seedbed.golden.lfsr import Lfsr
 from seedbed.golden.prng_pool import PrngPool
 from seedbed.golden.tree_grng import TreeGrng
@@ -165,7 +166,7 @@ def write_words(core: str, config: Any, count: int, folder: Path, *, lanes: int 
     folder.mkdir(parents=True, exist_ok=True)
     whole = period_bits(config, lanes or getattr(config, "tile", 0) or lanes_of(config))
     remaining = made = min(count, whole)
-    with path.open("wb") as file:
+    with atomic_path(path) as part, part.open("wb") as file:
         for beats in WORDS[core](config, lanes):
             words = beats.reshape(len(beats), -1)[:, : lanes or None]
             octets = words.astype("<u4").reshape(-1, 1).view(np.uint8)
@@ -175,7 +176,8 @@ def write_words(core: str, config: Any, count: int, folder: Path, *, lanes: int 
             remaining -= len(packed)
             if not remaining:
                 break
-    _repeat(path, made, count)
+        file.flush()
+        _repeat(part, made, count)
     return path
 
 
@@ -194,17 +196,20 @@ def reference(count: int, folder: Path, *, period: int = 0) -> Path:
     random = np.random.Generator(np.random.PCG64(1))
     if not 0 < period < 8 * count:
         path = folder / f"pcg64-{count}.raw"
-        path.write_bytes(random.bytes(count))
+        # Another job may read the same file.
+        with atomic_path(path) as part:
+            part.write_bytes(random.bytes(count))
         return path
     path = folder / f"pcg64-{count}-{period}.raw"
     octets = np.frombuffer(random.bytes(ceil(period / 8)), np.uint8)
     bits = np.unpackbits(octets, count=period, bitorder="little")
     made = min(count, period)
-    with path.open("wb") as file:
+    with atomic_path(path) as part, part.open("wb") as file:
         for start in range(0, 8 * made, PART):
             at = np.arange(start, min(start + PART, 8 * made)) % period
             file.write(np.packbits(bits[at], bitorder="little").tobytes())
-    _repeat(path, made, count)
+        file.flush()
+        _repeat(part, made, count)
     return path
 
 
