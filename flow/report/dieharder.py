@@ -156,7 +156,8 @@ def write_words(core: str, config: Any, count: int, folder: Path, *, lanes: int 
     """Write the first ``count`` bytes of a core's words to a file of ``folder``; return its path.
 
     Each word has :func:`word_bits` bits, the least significant first; the first ``lanes`` of a
-    beat, or all of them where it is 0, and beats are packed without gaps. Raises ``ValueError`` for
+    beat, or all of them where it is 0, and beats are packed without gaps. The file is whole as soon
+    as it has its name, as another job may read the same one. Raises ``ValueError`` for
     a core that is not in ``WORDS``, and a count that is not in 1,000 .. 2^32 bytes.
     """
     require_words(core)
@@ -166,17 +167,17 @@ def write_words(core: str, config: Any, count: int, folder: Path, *, lanes: int 
     folder.mkdir(parents=True, exist_ok=True)
     whole = period_bits(config, lanes or getattr(config, "tile", 0) or lanes_of(config))
     remaining = made = min(count, whole)
-    with atomic_path(path) as part, part.open("wb") as file:
-        for beats in WORDS[core](config, lanes):
-            words = beats.reshape(len(beats), -1)[:, : lanes or None]
-            octets = words.astype("<u4").reshape(-1, 1).view(np.uint8)
-            bits = np.unpackbits(octets, axis=1, count=word_bits(config), bitorder="little")
-            packed = np.packbits(bits, bitorder="little")[:remaining]
-            file.write(packed.tobytes())
-            remaining -= len(packed)
-            if not remaining:
-                break
-        file.flush()
+    with atomic_path(path) as part:
+        with part.open("wb") as file:
+            for beats in WORDS[core](config, lanes):
+                words = beats.reshape(len(beats), -1)[:, : lanes or None]
+                octets = words.astype("<u4").reshape(-1, 1).view(np.uint8)
+                bits = np.unpackbits(octets, axis=1, count=word_bits(config), bitorder="little")
+                packed = np.packbits(bits, bitorder="little")[:remaining]
+                file.write(packed.tobytes())
+                remaining -= len(packed)
+                if not remaining:
+                    break
         _repeat(part, made, count)
     return path
 
@@ -190,13 +191,13 @@ def _repeat(path: Path, made: int, count: int) -> None:
 def reference(count: int, folder: Path, *, period: int = 0) -> Path:
     """Write ``count`` bytes of PCG64 to a file of ``folder``; return its path.
 
-    They repeat after ``period`` bits, where it is not 0 and shorter.
+    They repeat after ``period`` bits, where it is not 0 and shorter. The file is written as by
+    :func:`write_words`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.Generator(np.random.PCG64(1))
     if not 0 < period < 8 * count:
         path = folder / f"pcg64-{count}.raw"
-        # Another job may read the same file.
         with atomic_path(path) as part:
             part.write_bytes(random.bytes(count))
         return path
@@ -204,11 +205,11 @@ def reference(count: int, folder: Path, *, period: int = 0) -> Path:
     octets = np.frombuffer(random.bytes(ceil(period / 8)), np.uint8)
     bits = np.unpackbits(octets, count=period, bitorder="little")
     made = min(count, period)
-    with atomic_path(path) as part, part.open("wb") as file:
-        for start in range(0, 8 * made, PART):
-            at = np.arange(start, min(start + PART, 8 * made)) % period
-            file.write(np.packbits(bits[at], bitorder="little").tobytes())
-        file.flush()
+    with atomic_path(path) as part:
+        with part.open("wb") as file:
+            for start in range(0, 8 * made, PART):
+                at = np.arange(start, min(start + PART, 8 * made)) % period
+                file.write(np.packbits(bits[at], bitorder="little").tobytes())
         _repeat(part, made, count)
     return path
 
