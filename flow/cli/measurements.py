@@ -72,12 +72,30 @@ def formal(core: CoreName, build: Build = BUILD) -> None:
     _measure(build, kinds={"proof"}, cores={registry.find(core).name})
 
 
-def mutate(core: CoreName, build: Build = BUILD) -> None:
+def mutate(
+    core: CoreName,
+    set_: Settings = [],  # noqa: B006
+    config_: ConfigFile = None,
+    build: Build = BUILD,
+) -> None:
     """Count the mutants of a core's netlist that its simulation detects.
 
-    The core has the small configuration that the registry lists for mutation.
+    Without --set and --config, the core has the small configuration that the registry lists for
+    mutation. A large one takes long.
     """
-    _measure(build, kinds={"mutation"}, cores={registry.find(core).name})
+    from seedbed.flow.report import jobs
+
+    found = registry.find(core)
+    kind = "mutation"
+    plan = jobs.plan(build, kinds={kind}, cores={found.name})
+    if set_ or config_:
+        params = settings.read(found, set_, config_)
+        config = found.configure(params)
+        # A configuration of the registry has its name and its cached result.
+        plan = [job for job in plan if found.configure(job.params) == config] or [
+            jobs.Job(kind=kind, core=found.name, config="given", params=params, build=build)
+        ]
+    _print([row.to_json() for row in jobs.measure(plan, err)])
 
 
 def measure(

@@ -36,7 +36,8 @@ def run_battery(
             "--bytes",
             min=1000,
             max=1 << 32,
-            help="The number of bytes to test, by default 2^28, and 2^32 for crush and bigcrush.",
+            help="The number of bytes to test, by default 2^28, and 2^32 for crush and bigcrush. "
+            "For these, lutopt makes words without end by default.",
         ),
     ] = None,
     build: Build = BUILD,
@@ -52,10 +53,9 @@ def run_battery(
     dieharder.require_words(core)
     config = found.configure(settings.read(found, set_, config_))
     tests.require(battery, stream, test)
-    count = bytes_ or tests.LENGTHS[battery]
     with status(err, f"{battery} of {core}") as update, os_error_path(build):
         lines, other = tests.compared(
-            core, config, stream, battery, count, build, update, set(test) if test else None
+            core, config, stream, battery, bytes_, build, update, set(test) if test else None
         )
     show_table(
         out, ["test", "p-value", "verdict"], [[x.name, f"{x.p:.3g}", x.verdict] for x in lines]

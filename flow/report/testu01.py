@@ -1,7 +1,8 @@
 """Statistical tests of a core's words with TestU01, an optional library.
 
-A runner in C maps a file of words, and starts again at its beginning if a test needs more. A test
-is one process, and its result is cached: a battery that was stopped goes on where it was.
+A runner in C maps a file of words, and starts again at its beginning if a test needs more, or it
+makes the words itself, without end. A test is one process, and its result is cached: a battery that
+was stopped goes on where it was.
 """
 
 import os
@@ -13,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from seedbed.flow.report import dieharder
+from seedbed.flow.report.linear_words import lutopt_source
 from seedbed.flow.run.cache import memo
 from seedbed.sim import child, tools
-from seedbed.spec import TreeGrngConfig, UrngConfig
+from seedbed.spec import LutoptConfig, TreeGrngConfig, UrngConfig
 from seedbed.spec.checks import require_choice, require_int
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "STREAMS",
     "Line",
     "compared",
+    "endless",
     "failures",
     "figures",
     "lines",
@@ -41,7 +44,7 @@ STREAMS = {"beat": 0, "lane": 1, "pair": 2}
 #: A p-value that is nearer to 0 or 1 is a failure, or is weak: TestU01's limits.
 FAILED, WEAK = 1e-10, 1e-3
 
-_RUNNER = """\
+_INCLUDES = """\
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -53,6 +56,8 @@ _RUNNER = """\
 #include <testu01/swrite.h>
 #include <testu01/unif01.h>
 
+"""
+_FILE = """\
 static const uint32_t *words;
 static size_t count, at;
 
@@ -62,23 +67,33 @@ static unsigned int next(void) {
     return word;
 }
 
-/* runner FILE BATTERY TEST: prints a line "name|p-value" for each statistic of the test. */
-int main(int argc, char **argv) {
-    if (argc != 4) return 2;
+static int begin(const char *name) {
     struct stat about;
-    const int file = open(argv[1], O_RDONLY);
+    const int file = open(name, O_RDONLY);
     if (file < 0 || fstat(file, &about)) return 3;
     count = (size_t)about.st_size / 4;
     /* Runs of one file share its pages. */
     words = mmap(NULL, 4 * count, PROT_READ, MAP_SHARED, file, 0);
-    if (words == MAP_FAILED) return 3;
+    return words == MAP_FAILED ? 3 : 0;
+}
+
+"""
+_ENDLESS = """\
+static int begin(const char *name) { return 0; }
+
+"""
+_RUNNER = """\
+/* runner BATTERY TEST [FILE]: prints a line "P|name|p-value" for each statistic of the test. */
+int main(int argc, char **argv) {
+    if (argc < 3) return 2;
+    if (begin(argc > 3 ? argv[3] : "")) return 3;
     int repeats[128] = {0};
-    repeats[atoi(argv[3])] = 1;
+    repeats[atoi(argv[2])] = 1;
     swrite_Basic = FALSE;
     unif01_Gen *generator = unif01_CreateExternGenBits("words", next);
-    if (!strcmp(argv[2], "smallcrush")) bbattery_RepeatSmallCrush(generator, repeats);
-    else if (!strcmp(argv[2], "crush")) bbattery_RepeatCrush(generator, repeats);
-    else if (!strcmp(argv[2], "bigcrush")) bbattery_RepeatBigCrush(generator, repeats);
+    if (!strcmp(argv[1], "smallcrush")) bbattery_RepeatSmallCrush(generator, repeats);
+    else if (!strcmp(argv[1], "crush")) bbattery_RepeatCrush(generator, repeats);
+    else if (!strcmp(argv[1], "bigcrush")) bbattery_RepeatBigCrush(generator, repeats);
     else return 2;
     for (int k = 0; k < bbattery_NTests; k++)
         printf("P|%s|%.17g\\n", bbattery_TestNames[k], bbattery_pVal[k]);
@@ -111,48 +126,55 @@ def require(battery: str, stream: str, tests: Collection[int] | None = None) -> 
         require_int(f"the number of a test of {battery}", test, 1, BATTERIES[battery])
 
 
-def runner(build: Path) -> Path:
+def runner(build: Path, source: str = _FILE) -> Path:
     """Compile the runner where it is not, and return its path.
 
-    Raises :class:`~seedbed.sim.tools.ToolMissing` without a compiler or the library.
+    ``source`` is C with the function that gives words, and one that begins. Raises
+    :class:`~seedbed.sim.tools.ToolMissing` without a compiler or the library.
     """
     folder = build / "testu01"
-    path = folder / f"runner-{sha256(_RUNNER.encode()).hexdigest()[:12]}"
+    text = _INCLUDES + source + _RUNNER
+    path = folder / f"runner-{sha256(text.encode()).hexdigest()[:12]}"
     if path.is_file():
         return path
     tools.find("TESTU01")
     tools.find("CXX")
     folder.mkdir(parents=True, exist_ok=True)
-    source = path.with_suffix(".c")
-    source.write_text(_RUNNER)
+    file = path.with_suffix(".c")
+    file.write_text(text)
     part = path.with_suffix(f".{os.getpid()}")
     libraries = ("-ltestu01", "-ltestu01probdist", "-ltestu01mylib", "-lm")
-    tools.run("CXX", "-O2", "-x", "c", source, "-x", "none", "-o", part, *libraries)
+    tools.run("CXX", "-O2", "-x", "c", file, "-x", "none", "-o", part, *libraries)
     return part.replace(path)
 
 
 def lines(
-    path: Path,
+    source: Path | str,
     battery: str,
     build: Path,
     progress: Callable[[str], None] | None = None,
     tests: Collection[int] | None = None,
 ) -> list[Line]:
-    """Return the statistics of a battery for a file of words, each test cached in ``build``.
+    """Return the statistics of a battery for words, each test cached in ``build``.
 
-    ``tests`` has the numbers of those that are run; by default, all. Raises as :func:`runner`, and
-    ``RuntimeError`` for a test without a result.
+    ``source`` is a file of words, or C with a function that gives them. ``tests`` has the numbers
+    of those that are run; by default, all. Raises as :func:`runner`, and ``RuntimeError`` for a
+    test without a result.
     """
-    program = runner(build)
-    with path.open("rb") as file:
-        words = file_digest(file, "sha256").hexdigest()
+    if isinstance(source, Path):
+        program, where, given = runner(build), source.parent, [source.name]
+        with source.open("rb") as file:
+            words = file_digest(file, "sha256").hexdigest()
+    else:
+        # The program's name has the hash of its words.
+        program, where, given, words = runner(build, source + _ENDLESS), build, [], ""
 
     def test(number: int) -> list[Line]:
         key = {"words": words, "battery": battery, "test": number, "runner": program.name}
 
         def compute() -> dict[str, Any]:
-            command = [str(program.resolve()), path.name, battery, str(number)]
-            done = child.run(command, cwd=path.parent)
+            command = [str(program.resolve()), battery, str(number), *given]
+            done = child.run(command, cwd=where)
             found = [Line(m["name"], float(m["p"]), number) for m in _LINE.finditer(done.stdout)]
             if done.returncode or not found:
                 raise RuntimeError(f"test {number} of {battery} printed no result")
@@ -172,6 +194,14 @@ def _lanes(config: Any, stream: str) -> int:
     return STREAMS[stream] or dieharder.lanes_of(config)
 
 
+def endless(config: Any, battery: str) -> bool:
+    """Return whether a battery takes words without end: more than a file has, and no short period.
+
+    They are made as they are taken.
+    """
+    return isinstance(config, LutoptConfig) and battery != "smallcrush"
+
+
 def reference(config: Any, stream: str, count: int, build: Path) -> Path:
     """Write the reference of a stream: PCG64 with the stream's length and period."""
     period = dieharder.period_bits(config, _lanes(config, stream))
@@ -183,26 +213,32 @@ def compared(
     config: Any,
     stream: str,
     battery: str,
-    count: int,
+    count: int | None,
     build: Path,
     progress: Callable[[str], None] | None = None,
     tests: Collection[int] | None = None,
 ) -> tuple[list[Line], list[Line]]:
     """Return a battery's statistics of a stream, and the reference's in the tests that failed.
 
-    The files of words are removed. ``tests`` are as in :func:`lines`. Raises as it does.
+    ``count`` is the number of bytes of a file; where it is ``None``, that of ``LENGTHS``, or words
+    without end. The files of words are removed. ``tests`` are as in :func:`lines`. Raises as it
+    does.
     """
     runner(build)
-    folder = build / "statistics"
-    path = dieharder.write_words(core, config, count, folder, lanes=_lanes(config, stream))
-    try:
-        found = lines(path, battery, build, progress, tests)
-    finally:
-        path.unlink()
+    lanes = _lanes(config, stream)
+    if count is None and endless(config, battery):
+        found = lines(lutopt_source(config, lanes), battery, build, progress, tests)
+    else:
+        count = count or LENGTHS[battery]
+        path = dieharder.write_words(core, config, count, build / "statistics", lanes=lanes)
+        try:
+            found = lines(path, battery, build, progress, tests)
+        finally:
+            path.unlink()
     failed = {line.test for line in found if line.verdict == "failed"}
     if not failed:
         return found, []
-    path = reference(config, stream, count, build)
+    path = reference(config, stream, count or LENGTHS[battery], build)
     try:
         return found, lines(path, battery, build, progress, failed)
     finally:
@@ -239,11 +275,10 @@ def failures(found: list[Line], other: list[Line], config: Any) -> str:
 
 def figures(core: str, config: Any, build: Path, battery: str = "smallcrush") -> dict[str, Any]:
     """Return failed tests of a battery, for each stream of a core. Raises as :func:`lines`."""
-    count = LENGTHS[battery]
-    found: dict[str, Any] = {"bytes": count}
+    found: dict[str, Any] = {} if endless(config, battery) else {"bytes": LENGTHS[battery]}
     # A core with one lane has one stream.
     for stream in STREAMS if dieharder.lanes_of(config) > 1 else ["lane"]:
-        results, other = compared(core, config, stream, battery, count, build)
+        results, other = compared(core, config, stream, battery, None, build)
         found["tests"] = len(results)
         found[f"{stream}_failed"] = sum(line.verdict == "failed" for line in results)
         found[f"{stream}_reference"] = sum(line.verdict == "failed" for line in other)

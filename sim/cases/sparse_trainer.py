@@ -1,6 +1,7 @@
-"""Case of the trainer of kept weights: loads, jobs, read-outs, and every fault."""
+"""Case of the trainer of kept weights: refused tables and commands, loads, jobs, read-outs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from random import Random
 
@@ -24,11 +25,13 @@ __all__ = [
     "case",
     "drawn",
     "entry_payloads",
+    "faults",
     "job",
     "load",
     "log_payload",
     "read_out",
     "reads",
+    "refused",
     "row_payloads",
     "sample_payloads",
     "status",
@@ -206,6 +209,72 @@ def load(model: SparseTrainer, *, table: bool = True) -> list[Phase]:
     return [rows, phase] if table else [phase]
 
 
+def refused(config: SparseTrainerConfig, kind: str, name: str, **fields: int) -> Phase:
+    """Return the phase of a command that ends at once, with a status."""
+    return Phase(
+        inputs={"i": [job(config, kind, **fields)]}, outputs={"o_status": [status(kind, name)]}
+    )
+
+
+def faults(model: SparseTrainer) -> list[Phase]:
+    """Return phases of a core without layers: tables, entries and commands that are refused.
+
+    After them it has the layers and entries of the model, which has two layers or more.
+    """
+    config, layers = model.config, model.layers
+    good = {"samples": 1, "epochs": 1, "batch": 1}
+
+    def without(name: str, *kinds: str) -> list[Phase]:
+        return [refused(config, kind, name, **good) for kind in kinds]
+
+    wrong = [
+        [replace(layers[0], columns=config.columns + 1)],
+        [replace(layers[0], rows=config.columns + 1)],
+        [layers[0], replace(layers[1], columns=layers[1].columns - 1)],
+        [replace(layers[0], rows=config.classes + 1)],
+        [replace(layers[1], entries=config.entries + 1)],
+        [layers[0], replace(layers[1], entries=config.entries)],
+        [replace(layers[1], sparse_shift=config.most_shift + 1)],
+        [replace(layers[1], update_shift=config.most_shift + 1)],
+        [replace(layers[1], columns=5, rows=5)] * (config.layers + 1),
+    ]
+    widths = {name: field.width for name, field in row_layout(config) if name != "last"}
+
+    def fits(layer: DenseLayer) -> bool:
+        """Return whether a row can say it: a limit of 2^n - 1 has no greater number."""
+        return all(int(getattr(layer, name)) < 1 << width for name, width in widths.items())
+
+    tables = [row_payloads(config, rows) for rows in wrong if all(map(fits, rows))]
+    # A row without columns cannot be described by the model's layers.
+    tables.append([row_payloads(config, layers[:1])[0] & ~((1 << config.row_width) - 1)])
+    phases = [
+        refused(config, "abort", "ok"),
+        *without("layers", "train", "infer", "load", "read"),
+    ]
+    for rows in tables:
+        phases += [Phase(inputs={"i_layers": rows}), refused(config, "load", "layers")]
+    table, entries = load(model)
+    phases += [table, *without("entries", "train", "infer", "read")]
+    first, *others = (model.entries(k) for k in range(len(layers)))
+    for name, bad in {
+        "order": first[[1, 0, *range(2, len(first))]],
+        "repeated": first[[0, 0, *range(2, len(first))]],
+        "range": np.vstack([first[:-1], [[layers[0].rows, 0, 1]]]),
+    }.items():
+        sent = entry_payloads(config, np.vstack([bad, *others]))
+        # After an error, entries that come before the next command are discarded.
+        phases += [
+            Phase(inputs={"i": [job(config, "load")]}),
+            Phase(inputs={"i_entries": sent}, outputs={"o_status": [status("load", name)]}),
+            *without("entries", "infer"),
+        ]
+    phases.append(Phase(inputs={"i": entries.inputs["i"]}))
+    phases.append(Phase(inputs={"i_entries": entries.inputs["i_entries"]}, outputs=entries.outputs))
+    for change in ({"samples": 0}, {"epochs": 0}, {"batch": 0}, {"batch": config.batch + 1}):
+        phases.append(refused(config, "train", "command", **good | change))
+    return phases
+
+
 def _samples(
     model: SparseTrainer, rng: np.random.Generator, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -293,12 +362,12 @@ def _sizes(config: SparseTrainerConfig, random: Random) -> list[int]:
 
 
 def case(config: SparseTrainerConfig, random: Random) -> Case:
-    """Return trainings, classifications and read-outs."""
+    """Return what is refused, trainings, classifications and read-outs."""
     rng = np.random.default_rng(random.getrandbits(32))
     kept = min(5, config.entries // 3)
     model = drawn(config, rng, _sizes(config, random), kept=kept)
     phases = [
-        *load(model),
+        *(faults(model) if len(model.layers) > 1 else load(model)),
         classified(model, rng, 2),
         training(model, rng, samples=3, batch=2, epochs=2, rate=2000, decay=700, shift=10),
         read_out(model),

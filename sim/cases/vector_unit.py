@@ -150,28 +150,40 @@ def _one(rng: np.random.Generator, *values: int | np.integer) -> int:
 
 
 def _numbers(rng: np.random.Generator, width: int, length: int) -> np.ndarray:
-    """Return numbers of every magnitude, and both limits."""
+    """Return numbers of every magnitude, some of them with one bit, and both limits."""
     form = Fixed(width, 0)
     found = rng.integers(form.low, form.high, length, endpoint=True)
     found >>= rng.integers(0, width, length)
-    ends = rng.random(length) < 0.1
-    return np.where(ends, rng.choice([form.low, form.high, 0, -1, 1], length), found)
+    kind = rng.random(length)
+    # A number with one bit overflows by this bit alone.
+    found = np.where(kind < 0.3, 1 << rng.integers(0, width - 1, length), found)
+    return np.where(kind < 0.1, rng.choice([form.low, form.high, 0, -1, 1], length), found)
+
+
+def _near(rng: np.random.Generator, products: np.ndarray, width: int, most: int) -> int:
+    """Return a shift, 0..most, that leaves the largest product about as many bits as ``width``."""
+    bits = int(abs(products).max()).bit_length()
+    return int(np.clip(bits - width + rng.integers(-3, 4), 0, most))
 
 
 def _scale(passes: Passes, rng: np.random.Generator, length: int) -> None:
     x = _numbers(rng, _one(rng, passes.config.width, 24, 40), length)
+    wide = rng.random() < 0.5
     addends = _numbers(rng, 24, length) if rng.random() < 0.5 else None
     constant = _one(rng, 1, 1 << rng.integers(17), rng.integers(1 << 17))
-    shift = _one(rng, 0, rng.integers(40), rng.integers(63))
-    passes.scale(x, constant, shift, wide=rng.random() < 0.5, addends=addends)
+    near = _near(rng, x * constant, 24 if wide else passes.config.width, 62)
+    shift = _one(rng, 0, rng.integers(63), near, near)
+    passes.scale(x, constant, shift, wide=wide, addends=addends)
 
 
 def _multiply(passes: Passes, rng: np.random.Generator, length: int) -> None:
     x = _numbers(rng, _one(rng, passes.config.width, 24), length)
+    wide = rng.random() < 0.5
     addends = _numbers(rng, 24, length) if rng.random() < 0.5 else None
     factors = _numbers(rng, 16, length)
-    shift = int(rng.integers(40))
-    passes.multiply(x, factors, shift, wide=rng.random() < 0.5, addends=addends)
+    near = _near(rng, x * factors, 24 if wide else passes.config.width, 39)
+    shift = _one(rng, rng.integers(40), near)
+    passes.multiply(x, factors, shift, wide=wide, addends=addends)
 
 
 def _activate(passes: Passes, rng: np.random.Generator, length: int) -> None:
@@ -185,11 +197,12 @@ def _activate(passes: Passes, rng: np.random.Generator, length: int) -> None:
 
 
 def _norm(passes: Passes, rng: np.random.Generator, length: int) -> None:
-    x = _numbers(rng, 24, length) >> rng.integers(24)
+    # Mostly numbers of which all bits of a reciprocal root matter.
+    x = _numbers(rng, 24, length) >> _one(rng, 0, 0, rng.integers(24))
     if rng.random() < 0.2:
         x = np.full(length, rng.choice([0, -1, 1, -(1 << 23), (1 << 23) - 1]))
     most = (1 << passes.config.constant_bits) - 1
-    epsilon = _one(rng, 16, 17, 1 << rng.integers(4, 48), most)
+    epsilon = _one(rng, 16, 17, rng.integers(16, 1 << 20), 1 << rng.integers(4, 48), most)
     passes.norm(x, epsilon, centred=rng.random() < 0.5)
 
 
@@ -198,7 +211,8 @@ def _softmax(passes: Passes, rng: np.random.Generator, length: int) -> None:
     shifts = rng.integers(0, 9, length)
     shift = _one(rng, 8, rng.integers(8, 40))
     scale = int(rng.integers(1 << 15, 1 << 16)), shift
-    mixed = _numbers(rng, 40, int(rng.integers(1, 3 * passes.config.lanes)))
+    # A share is at most 2^15: sums of values of 16 bits, and greater ones, which saturate.
+    mixed = _numbers(rng, _one(rng, 31, 33, 40), int(rng.integers(1, 3 * passes.config.lanes)))
     passes.softmax(sums, shifts, scale, mixed)
 
 

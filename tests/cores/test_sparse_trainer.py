@@ -13,11 +13,12 @@ from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.sparse_trainer import (
     case,
     drawn,
-    entry_payloads,
+    faults,
     job,
     load,
     read_out,
     reads,
+    refused,
     row_payloads,
     sample_payloads,
     status,
@@ -62,57 +63,11 @@ def session(config=SMALL, seed=1, sizes=(18, 14, 5)):
     return rng, drawn(config, rng, sizes)
 
 
-def refused(kind, name, config=SMALL, **fields):
-    return Phase(
-        inputs={"i": [job(config, kind, **fields)]}, outputs={"o_status": [status(kind, name)]}
-    )
-
-
 def test_every_fault_ends_a_job_and_the_next_one_is_right():
     config = SMALL
     rng, model = session()
-    layers = model.layers
-    table, entries = load(model)
-    phases = [
-        refused("abort", "ok"),
-        *(refused(kind, "layers", **GOOD) for kind in ("train", "infer", "load", "read")),
-    ]
-    wrong = [
-        [replace(layers[0], columns=config.columns + 1)],
-        [replace(layers[0], rows=config.columns + 1)],
-        [layers[0], replace(layers[1], columns=layers[1].columns - 1)],
-        [replace(layers[0], rows=config.classes + 1)],
-        [replace(layers[1], entries=config.entries + 1)],
-        [layers[0], replace(layers[1], entries=config.entries)],
-        [replace(layers[1], sparse_shift=config.most_shift + 1)],
-        [replace(layers[1], update_shift=config.most_shift + 1)],
-        [replace(layers[1], columns=5, rows=5)] * (config.layers + 1),
-    ]
-    for rows in wrong:
-        phases += [
-            Phase(inputs={"i_layers": row_payloads(config, rows)}),
-            refused("load", "layers"),
-        ]
-    # A row without columns cannot be described by the model's layers.
-    empty = row_payloads(config, layers[:1])[0] & ~((1 << config.row_width) - 1)
-    phases += [Phase(inputs={"i_layers": [empty]}), refused("load", "layers")]
-    phases += [table, *(refused(kind, "entries", **GOOD) for kind in ("train", "infer", "read"))]
-    first, second = model.entries(0).copy(), model.entries(1)
-    for name, change in {
-        "order": lambda e: e[[1, 0, 2, 3, 4]],
-        "repeated": lambda e: e[[0, 1, 1, 3, 4]],
-        "range": lambda e: np.vstack([e[:4], [[layers[0].rows, 0, 1]]]),
-    }.items():
-        sent = np.vstack([change(first), second])
-        bad = Phase(
-            inputs={"i": [job(config, "load")], "i_entries": entry_payloads(config, sent)},
-            outputs={"o_status": [status("load", name)]},
-        )
-        phases += [bad, refused("infer", "entries", **GOOD)]
-    phases.append(entries)
-    for change in ({"samples": 0}, {"epochs": 0}, {"batch": 0}, {"batch": config.batch + 1}):
-        phases.append(refused("train", "command", **GOOD | change))
-    x = rng.integers(-9, 9, layers[0].columns)
+    phases = faults(model)
+    x = rng.integers(-9, 9, model.layers[0].columns)
     group = config.gemv.group
     beats = -(-len(x) // group)
     for count in (1, beats - 1, beats + 2):
@@ -133,7 +88,7 @@ def test_a_plain_layer_is_refused_with_a_trellis_code():
     rows = row_payloads(config, [model.layers[0], replace(model.layers[1], plain=True)])
     phases = [
         Phase(inputs={"i_layers": rows}),
-        refused("load", "layers", config),
+        refused(config, "load", "layers"),
         *load(model),
         training(model, rng, samples=2, batch=2),
         read_out(model),
@@ -330,7 +285,7 @@ def test_a_reset_in_the_middle(after):
         await bench.run_phase(ctx, run, cycles=after)
         await bench.reset(ctx)
         fresh = session()[1]
-        again = [refused("train", "layers", **GOOD), *load(fresh)]
+        again = [refused(SMALL, "train", "layers", **GOOD), *load(fresh)]
         for phase in (*again, training(fresh, rng, samples=2, batch=2), read_out(fresh)):
             assert await bench.run_phase(ctx, phase) == bench.expected(phase)
 

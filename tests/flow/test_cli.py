@@ -155,6 +155,23 @@ def test_a_folder_that_cannot_be_is_refused_before_any_work(words, tmp_path, cal
         assert (code, out, err) == (2, "", f"error: {folder}: Not a directory\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "config", "params"),
+    [
+        ([], "14 bits", {"width": 14}),
+        (["--set", "width=14"], "14 bits", {"width": 14}),
+        (["--set", "width=9"], "given", {"width": 9}),
+    ],
+)
+def test_a_core_is_mutated_as_listed_or_as_given(
+    words, config, params, tmp_path, called, monkeypatch
+):
+    planned = []
+    monkeypatch.setattr(jobs, "measure", lambda plan, _: planned.extend(plan) or [])
+    assert called(["mutate", "lfsr", *words], tmp_path) == (0, "", "")
+    assert [(job.kind, job.config, job.params) for job in planned] == [("mutation", config, params)]
+
+
 def test_numbers_of_a_job_are_refused_before_its_core_is_emitted(tmp_path, called, monkeypatch):
     monkeypatch.setattr(verilog, "write", None)
     code, _, err = called(["demo", "instantft", "--rtl", "--images", "0"], tmp_path)

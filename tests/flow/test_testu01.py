@@ -1,11 +1,14 @@
 """TestU01: verdicts, causes, the streams of words, and a battery that goes on."""
 
 import re
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from seedbed.flow.report import dieharder, testu01, testu01_table
+from seedbed.flow.report.linear_words import SPAN, SPANS, lutopt_source
 from seedbed.golden.urng_array import UrngArray
 from seedbed.sim import tools
 from seedbed.spec import LfsrConfig, LutoptConfig, PoolConfig, TreeGrngConfig, UrngConfig
@@ -94,6 +97,58 @@ def test_a_stream_has_the_first_lanes(tmp_path):
     words = UrngArray(config).beats(500)[:, :2].astype(np.uint8)
     assert path.read_bytes() == words.tobytes()
     assert path != dieharder.write_words("urng_array", config, 1000, tmp_path)
+
+
+#: Prints so many bytes of words.
+PRINTED = """
+int main(int argc, char **argv) {
+    for (long left = atol(argv[1]); left; left -= 4) {
+        const unsigned int word = next();
+        fwrite(&word, 4, 1, stdout);
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "lanes"),
+    [(LutoptConfig(lanes=8, width=5), 1), (LutoptConfig(lanes=8, width=5), 0),
+     (LutoptConfig(lanes=31, width=14), 2)],
+)  # fmt: skip
+def test_words_without_end_are_those_of_a_file(config, lanes, tmp_path):
+    """Of two chunks and a part of the third."""
+    source = tmp_path / "words.c"
+    headers = "".join(f"#include <{name}.h>\n" for name in ("stdint", "stdio", "stdlib", "string"))
+    source.write_text(headers + lutopt_source(config, lanes) + PRINTED)
+    tools.run("CXX", "-O2", "-Wall", "-Werror", "-x", "c", source, "-o", tmp_path / "words")
+    chunk = SPANS * SPAN * (lanes or config.lanes) * config.width // 8
+    count = 2 * chunk + 4000
+    path = dieharder.write_words("lutopt", config, count, tmp_path, lanes=lanes)
+    done = subprocess.run([tmp_path / "words", str(count)], capture_output=True, check=True)
+    assert done.stdout == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("config", "battery", "file"),
+    [
+        (LutoptConfig(), "smallcrush", True),
+        (LutoptConfig(), "crush", False),
+        (LutoptConfig(), "bigcrush", False),
+        (UrngConfig(), "crush", True),
+    ],
+)
+def test_long_batteries_of_lutopt_take_no_file(config, battery, file, tmp_path, monkeypatch):
+    """But one of so many bytes, if they are given."""
+    seen = []
+    monkeypatch.setattr(testu01, "runner", lambda build: None)
+    monkeypatch.setattr(testu01, "lines", lambda source, *_: seen.append(source) or [])
+    monkeypatch.setitem(testu01.LENGTHS, battery, 4000)
+    core = "lutopt" if isinstance(config, LutoptConfig) else "urng_array"
+    for count in (None, 5000):
+        testu01.compared(core, config, "lane", battery, count, tmp_path)
+    assert isinstance(seen[0], Path) == file
+    assert isinstance(seen[1], Path)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What pages say of the tree and of the program's output: files, names, commands, transcripts."""
 
+import json
 import re
 import runpy
 import shlex
@@ -123,9 +124,13 @@ def commands(text):
                     yield [word.strip("[]") for word in found[1:]]
 
 
+#: The command line, which takes long to make.
+COMMAND_LINE = typer.main.get_command(command_line)
+
+
 def unknown(words):
     """Return the first word that is no command, or the options that the command has not."""
-    here = typer.main.get_command(command_line)
+    here = COMMAND_LINE
     for word in words:
         children = getattr(here, "commands", None)
         if children is None and not hasattr(here, "get_command"):
@@ -146,6 +151,13 @@ def unknown(words):
 @pytest.mark.parametrize("page", PAGES, ids=ident)
 def test_commands_on_a_page_are_known(page):
     assert [found for words in commands(page.read_text()) for found in unknown(words)] == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/figures").glob("*.json")), ids=ident)
+def test_commands_of_published_rows_are_known(path):
+    rows = json.loads(path.read_text())["rows"]
+    block = "\n".join(["```sh", *dict.fromkeys(row["command"] for row in rows), "```", ""])
+    assert [(words, unknown(words)) for words in commands(block) if unknown(words)] == []
 
 
 def test_a_command_that_is_unknown_is_found():
