@@ -272,7 +272,8 @@ def faults(model: SparseTrainer) -> list[Phase]:
     phases.append(Phase(inputs={"i_entries": entries.inputs["i_entries"]}, outputs=entries.outputs))
     for change in ({"samples": 0}, {"epochs": 0}, {"batch": 0}, {"batch": config.batch + 1}):
         phases.append(refused(config, "train", "command", **good | change))
-    return phases
+    # After a command that ends well, samples may come before their command.
+    return [*phases, read_out(model)]
 
 
 def _samples(

@@ -220,7 +220,7 @@ class Echo:
         return response
 
 
-@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+@pytest.mark.parametrize("seed", [None, 1, 3, 4])
 def test_the_frames_are_those_of_the_python_host(seed, host, tmp_path, monkeypatch):
     """Whatever is lost, both hosts send the same bytes, repetitions included."""
     sent = some_words(1200)

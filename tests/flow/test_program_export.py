@@ -56,7 +56,7 @@ def exported(imported, tmp_path, called):
         ("plain", ["--prompt", "On"]),
         ("trellis", [*SMALL, "--prompt", "On", "--set", "external=true", "--set", "context=4"]),
         ("trellis", [*SMALL, "--count", "3", "--set", "block=2", "--set", "choose=true"]),
-        ("seedlm", [*SMALL, "--count", "3", "--set", "vectors=2"]),
+        ("seedlm", [*SMALL, "--count", "2", "--set", "vectors=2"]),
         ("file", ["--set", "lanes=2", "--count", "3", "--set", "vectors=2"]),
         ("encoder", [*SMALL, "--count", "5", "--set", "vectors=4"]),
     ],

@@ -16,10 +16,11 @@ def test_modules_and_patterns_are_there():
 def test_a_module_depends_on_its_core_and_its_bench(module):
     """On its own text, on what it imports of the project, and on what no import names."""
     text = passed.sources(module)
-    core = {"axi": "gemv_axi", "axi_driver": "gemv_axi", "stream_job": "stream_engine"}
+    streamed = ("program_export", "stream_inputs", "stream_job", "stream_tuning")
+    core = {"axi": "gemv_axi", "axi_driver": "gemv_axi", "hostile": "gemv", "unfinished": "lora"}
+    core |= dict.fromkeys(streamed, "stream_engine")
     stem = module.rpartition("test_")[2].removesuffix(".py")
     name = core.get(stem, stem)
-    name = "stream_engine" if name in ("stream_inputs", "stream_tuning") else name
     (rtl,) = passed.ROOT.glob(f"hw/*/{name}.py")
     for path in (module, rtl, "sim/verilog/streams.h", "tests/conftest.py", "constraints.txt"):
         assert (passed.ROOT / path).read_text() in text
