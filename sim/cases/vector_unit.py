@@ -234,8 +234,22 @@ KINDS: list[Callable[[Passes, np.random.Generator, int], None]] = [
 ]  # fmt: skip
 
 
-def case(config: VectorUnitConfig, random: Random, *, commands: int = 200) -> Case:
-    """Return every operation with vectors of one element to several beats, in random order."""
+def _sweep(passes: Passes, rng: np.random.Generator) -> None:
+    """Add every bit that alone overflows, by every fine shift, and norms of every magnitude."""
+    bits = np.arange(15, 39)
+    for shift in range(16, 32):
+        for wide in (False, True):
+            passes.scale(rng.choice([-1, 1], len(bits)) << bits, 1 << 16, shift, wide=wide)
+    for width in range(1, 24):
+        x = rng.integers(0, 1 << width, 2) | 1 << width - 1
+        passes.norm(x, 16 + width, centred=False)
+
+
+def case(config: VectorUnitConfig, random: Random, *, commands: int = 100) -> Case:
+    """Return every operation with vectors of one element to several beats, in random order.
+
+    After them come overflows and norms of every magnitude.
+    """
     rng = np.random.default_rng(random.getrandbits(32))
     passes = Passes(config, rng)
     kinds = [KINDS[k % len(KINDS)] for k in range(commands)]
@@ -244,4 +258,5 @@ def case(config: VectorUnitConfig, random: Random, *, commands: int = 200) -> Ca
         drawn = int(rng.integers(1, 6 * config.lanes))
         length = _one(rng, 1, config.lanes, config.lanes + 1, drawn)
         kind(passes, rng, length)
+    _sweep(passes, rng)
     return Case(phases=[passes.phase()], quiet=True)
