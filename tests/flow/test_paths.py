@@ -35,6 +35,7 @@ READS = {
         (name, "config_"): [name, "lfsr", "--config", "bad"]
         for name in (
             "verilog", "ports", "testbench", "sim", "cocotb", "statistics", "energy", "testu01",
+            "mutate",
         )
     },
     ("synth", "config_"): ["synth", "lfsr", "--target", "xcup", "--config", "bad"],
