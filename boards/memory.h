@@ -25,7 +25,8 @@ class Memory {
     void give(Top& top) {
         top.sdram_dq_i = input;
         driven.pop_front();
-        driven.push_back(chip.step(pins));
+        // A reset breaks off what the controller writes: the chip is started again after it.
+        driven.push_back(top.rst ? -1 : chip.step(pins));
     }
 
 public:
