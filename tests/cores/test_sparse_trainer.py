@@ -13,6 +13,7 @@ from seedbed.sim.case import Case, Phase
 from seedbed.sim.cases.sparse_trainer import (
     case,
     drawn,
+    entry_payloads,
     faults,
     job,
     load,
@@ -67,6 +68,14 @@ def test_every_fault_ends_a_job_and_the_next_one_is_right():
     config = SMALL
     rng, model = session()
     phases = faults(model)
+    # Ten tables that are refused, and the right one.
+    assert sum("i_layers" in phase.inputs for phase in phases) == 11
+    sent = np.vstack([model.entries(0)[[0, 1, 1, 3, 4]], model.entries(1)])
+    repeated = Phase(
+        inputs={"i": [job(config, "load")], "i_entries": entry_payloads(config, sent)},
+        outputs={"o_status": [status("load", "repeated")]},
+    )
+    phases += [repeated, refused(config, "infer", "entries", **GOOD), load(model)[1]]
     x = rng.integers(-9, 9, model.layers[0].columns)
     group = config.gemv.group
     beats = -(-len(x) // group)
